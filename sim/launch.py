@@ -1,0 +1,291 @@
+"""The entry of the emulator: run a kernel, get its values and its trace."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sim import compiler, dtypes, spec
+from sim.errors import InputError, TrnprofError, UnsupportedError
+from sim.memory import View
+from sim.nki import session, shim
+from sim.nki.kernel import Kernel, target_device
+from sim.nki.tensor import NkiTensor
+from sim.program import Program, ProgramBuilder
+from sim.record import record
+from sim.schedule import schedule
+from sim.trace import Finding, Memory, RegionKind, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape and dtype of an input without its data, for runs with `values=False`."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one kernel launch gave."""
+
+    outputs: tuple[np.ndarray, ...] | None
+    """Arrays in the kernel's dtypes; None with values=False."""
+    trace: Trace
+    program: Program
+    """The instructions before time: what passes and what-ifs start from."""
+    result: Any = None
+    """`outputs` in the shape that the kernel returned them: one array, a tuple, a dict."""
+
+    @property
+    def latency_ns(self) -> float:
+        """Kernel window: first instruction issued to last completion."""
+        first, last = self.trace.meta.window
+        return (last - first) / 1e3
+
+    @property
+    def total_ns(self) -> float:
+        """What a profile calls total_time: the window with preamble and tail."""
+        return self.trace.meta.total_ps / 1e3
+
+    @property
+    def benchmark_ns(self) -> float | None:
+        """What nki.benchmark's p50 reports."""
+        value = self.trace.meta.benchmark_ps
+        return None if value is None else value / 1e3
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.trace.meta.findings
+
+
+def run(
+    kernel: Callable,
+    *inputs: Any,
+    device: str = "trn2",
+    lnc: int = 1,
+    values: bool = True,
+    seed: int = 0,
+    options: compiler.Options | None = None,
+    **scalars: Any,
+) -> Run:
+    """Run one kernel on the emulated device.
+
+    kernel  : a function decorated with @nki.jit, `kernel[grid]`, or a plain function
+    inputs  : ndarrays, torch or jax arrays, scalars; TensorSpec with values=False
+    lnc     : physical cores of one logical core, 1 or 2; `kernel[2]` says the same
+    values  : False traces shapes and time only, at full size, without touching data
+    raises  : InputError, UnsupportedError, CapacityError with the kernel's source line
+    """
+    target = spec.device(device)
+    if not target.emulated:
+        raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
+    wrapped = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
+    program = ProgramBuilder(target, values, seed)
+    tracing = _Tracing(program, wrapped, grid)
+    returned = tracing.trace(inputs, scalars)
+    outputs = tracing.outputs(returned)
+    finished = program.finish(wrapped.__name__)
+    trace = _time(finished, options or compiler.Options.for_generation(wrapped.generation), tracing.described(outputs))
+    arrays = tuple(view.array().copy() for view in outputs) if values else None
+    if values:
+        tracing.write_back()
+    return Run(arrays, trace, finished, _like(returned, iter(arrays)) if values else None)
+
+
+def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
+    """Compile, place and schedule the program."""
+    return record(schedule(program, options), outputs=outputs)
+
+
+class _Tracing:
+    """One launch: binds arguments to tensors, runs the kernel's Python over its grid."""
+
+    def __init__(self, program: ProgramBuilder, kernel: Kernel, grid: tuple[int, ...]):
+        self.program = program
+        self.kernel = kernel
+        self.grid = grid
+        self.bound: list[tuple[NkiTensor, Any]] = []
+        """(tensor, caller's array) of every array argument."""
+
+    def trace(self, inputs: tuple, scalars: dict) -> Any:
+        """Run the kernel for every program of the grid; returns what the first returned."""
+        with session.building(self.program), self.program.inside(RegionKind.KERNEL, self.kernel.__name__):
+            arguments, named = self._bind(inputs, scalars)
+            self.program.grid = self.grid
+            returned = [self._once(place, arguments, named) for place in np.ndindex(*self.grid)]
+        return returned[0]
+
+    def _once(self, place: tuple[int, ...], arguments: list, named: dict) -> Any:
+        self.program.program = place
+        self.program.enter_program(place[0] if len(self.grid) == 1 and self.grid[0] == 2 else 0)
+        try:
+            return self.kernel.function(*arguments, **named)
+        except TrnprofError:
+            raise
+        except Exception as error:
+            raise InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel)) from error
+
+    def _bind(self, inputs: tuple, scalars: dict) -> tuple[list, dict]:
+        signature = inspect.signature(self.kernel.function)
+        try:
+            given = signature.bind(*inputs, **scalars)
+        except TypeError as error:
+            raise InputError(f"{self.kernel.__name__}{signature}: {error}") from None
+        names = list(given.arguments)
+        args = [self._tensor(names[i] if i < len(names) else f"arg{i}", a) for i, a in enumerate(given.args)]
+        return args, {name: self._tensor(name, value) for name, value in given.kwargs.items()}
+
+    def _tensor(self, name: str, value: Any) -> Any:
+        """An array argument as an HBM tensor; anything else as it is. Lists and dicts of arrays are bound one by one."""
+        if isinstance(value, (list, tuple)) and any(_is_array(item) for item in value):
+            return type(value)([self._tensor(f"{name}_{i}", item) for i, item in enumerate(value)])
+        if not _is_array(value):
+            return value
+        if not isinstance(value, TensorSpec):
+            array = np.asarray(value)
+        kind = dtypes.parse(value.dtype if isinstance(value, TensorSpec) else array.dtype)
+        shape = value.shape if isinstance(value, TensorSpec) else array.shape
+        if not shape or min(shape) < 1:
+            raise InputError(f"argument {name}: shape {list(shape)} has no elements or no dimension")
+        storage = self.program.allocate(tuple(shape), kind, Memory.HBM, name, role="IN", buffer="shared_hbm")
+        if self.program.values:
+            if isinstance(value, TensorSpec):
+                raise InputError(f"argument {name}: a TensorSpec has no data", remedy="pass an array, or values=False")
+            storage.fill(array)
+        storage.written = None
+        tensor = NkiTensor(storage, storage.layout, 0)
+        self.bound.append((tensor, value))
+        return tensor
+
+    def outputs(self, returned: Any) -> list[NkiTensor]:
+        """The HBM tensors that the kernel returned, else the arguments that it wrote."""
+        found = list(_leaves(returned))
+        for view in found:
+            if view.layout.memory is not Memory.HBM:
+                raise InputError(
+                    f"{self.kernel.__name__} returns `{view.name}`, which is in {view.storage.buffer}",
+                    source=self.program.strings[view.storage.source],
+                    remedy="allocate outputs in nl.shared_hbm",
+                )
+        if not found:
+            written = self.program.written_storages()
+            found = [tensor for tensor, _ in self.bound if tensor.storage.index in written]
+        for view in found:
+            view.storage.role = "OUT"
+        return found
+
+    def described(self, outputs: list[NkiTensor]) -> tuple:
+        """Name, shape, dtype and, with values, sha256 of each output."""
+        return tuple(
+            {
+                "name": view.name,
+                "shape": list(view.shape),
+                "dtype": dtypes.name(view.dtype),
+                "sha256": hashlib.sha256(np.ascontiguousarray(view.array()).tobytes()).hexdigest()
+                if self.program.values
+                else None,
+            }
+            for view in outputs
+        )
+
+    def write_back(self) -> None:
+        """What the kernel wrote into its arguments is seen in the caller's arrays, as on the vendor's simulator."""
+        written = self.program.written_storages()
+        for tensor, array in self.bound:
+            if tensor.storage.index in written and isinstance(array, np.ndarray) and array.flags.writeable:
+                array[...] = tensor.array()
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, TensorSpec)) or (
+        hasattr(value, "__array__") and hasattr(value, "shape") and not isinstance(value, (np.generic, View))
+    )
+
+
+def _leaves(value: Any) -> list[NkiTensor]:
+    if isinstance(value, NkiTensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [leaf for item in items for leaf in _leaves(item)]
+
+
+def _like(value: Any, arrays: Any) -> Any:
+    """The returned structure with arrays in place of tensors; a kernel that returns nothing gives None."""
+    if isinstance(value, NkiTensor):
+        return next(arrays)
+    if isinstance(value, dict):
+        return {key: _like(item, arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_like(item, arrays) for item in value)
+    return value
+
+
+def _raised_at(error: BaseException, kernel: Kernel) -> str | None:
+    """`path:line` of the innermost frame of the user's own code."""
+    from sim.program import HERE
+
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(HERE):
+            found = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def call(kernel: Kernel, args: tuple, named: dict) -> Any:
+    """A plain call of a kernel under the stand-ins: runs it, records the launch, returns what it returned."""
+    setting = shim.setting.get() or shim.Setting(target_device("trn2"))
+    done = run(
+        kernel, *args, device=target_device(setting.device), values=setting.values, seed=setting.seed, **named
+    )
+    setting.launches.append(done)
+    return done.result
+
+
+def load(path: str, device: str = "trn2") -> Any:
+    """`file.py` -> its module, `file.py::name` -> a kernel of it, imported with the stand-ins in place.
+
+    raises: InputError for a file or a name that is not there, or a file that cannot be imported
+    """
+    file, _, name = str(path).partition("::")
+    where = Path(file)
+    if not where.is_file():
+        raise InputError(f"{file}: no such file")
+    module = _import(where, device)
+    if not name:
+        return module
+    found = getattr(module, name, None)
+    if not callable(found):
+        kernels = [key for key, value in vars(module).items() if isinstance(value, Kernel)]
+        raise InputError(f"{file} has no kernel `{name}`", remedy=f"it has {', '.join(kernels) or 'none'}")
+    return found
+
+
+def _import(where: Path, device: str) -> ModuleType:
+    spec_ = importlib.util.spec_from_file_location(where.stem, where.resolve())
+    module = importlib.util.module_from_spec(spec_)
+    folder = str(where.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        with shim.stand_ins(device):
+            spec_.loader.exec_module(module)
+    except TrnprofError:
+        raise
+    except Exception as error:
+        at = _raised_at(error, None) or str(where)
+        raise InputError(f"{type(error).__name__} while importing: {error}", source=at) from error
+    finally:
+        sys.path.remove(folder)
+    return module

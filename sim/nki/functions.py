@@ -1,0 +1,90 @@
+"""What `op=` of an instruction may be: functions of `nki.language`, and NumPy's of the same meaning in the legacy API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.engines.functions import ACTIVATIONS, ALU
+from sim.errors import InputError
+
+ALIASES = {
+    "max": "maximum",
+    "min": "minimum",
+    "sum": "add",
+    "prod": "multiply",
+    "all": "logical_and",
+    "any": "logical_or",
+    "mult": "multiply",
+    "sub": "subtract",
+    "identity": "copy",
+    "negative": "subtract",
+    "absolute": "abs",
+    "mean": "average",
+}
+"""Names that people write for the same operator."""
+
+_NUMPY = {
+    getattr(np, ours_or_numpy): ours
+    for ours_or_numpy, ours in {
+        **{name: name for name in ALU if hasattr(np, name)},
+        **{name: name for name in ACTIVATIONS if hasattr(np, name)},
+        **{name: ours for name, ours in ALIASES.items() if hasattr(np, name)},
+        "amax": "maximum",
+        "amin": "minimum",
+    }.items()
+}
+BYPASS = "bypass"
+"""No operator in this stage."""
+
+
+class AluOp:
+    """An operator as a value: `name` is its key in `sim.engines.functions`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"nl.{self.name}"
+
+
+def name_of(op: Any) -> str | None:
+    """The canonical name of an operator, None for what is none."""
+    name = getattr(op, "name", None)
+    if not isinstance(name, str):
+        try:
+            name = _NUMPY.get(op)
+        except TypeError:
+            return None
+    return ALIASES.get(name, name)
+
+
+def alu(op: Any, argument: str) -> str:
+    """The ALU operator that `op` stands for; bypass for None.
+
+    raises: InputError naming the argument
+    """
+    if op is None:
+        return BYPASS
+    name = name_of(op)
+    if name in ALU or name == BYPASS:
+        return name
+    raise InputError(f"{argument}: {_shown(op)} is no ALU operator", remedy=f"known: {', '.join(ALU)}")
+
+
+def activation(op: Any, argument: str = "op") -> str:
+    """The activation function that `op` stands for.
+
+    raises: InputError naming the argument
+    """
+    name = name_of(op)
+    if name in ACTIVATIONS:
+        return name
+    raise InputError(f"{argument}: {_shown(op)} is no activation function", remedy=f"known: {', '.join(ACTIVATIONS)}")
+
+
+def _shown(op: Any) -> str:
+    return repr(op) if isinstance(op, str) else getattr(op, "__name__", None) or repr(op)

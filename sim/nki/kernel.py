@@ -1,0 +1,67 @@
+"""`@nki.jit`: a kernel that runs in the emulator when it is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+from sim.errors import InputError
+from sim.nki import session
+
+PLATFORMS = {"trn1": "trn1", "inf2": "inf2", "gen2": "trn1", "trn2": "trn2", "gen3": "trn2", "trn3": "trn3", "gen4": "trn3"}
+"""Values of NEURON_PLATFORM_TARGET_OVERRIDE."""
+
+
+def target_device(default: str) -> str:
+    """The device that NEURON_PLATFORM_TARGET_OVERRIDE names, else the default."""
+    wanted = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
+    if not wanted:
+        return default
+    if wanted.lower() not in PLATFORMS:
+        raise InputError(f"NEURON_PLATFORM_TARGET_OVERRIDE={wanted}: known are {', '.join(PLATFORMS)}")
+    return PLATFORMS[wanted.lower()]
+
+
+class Kernel:
+    """A kernel function; calling it outside a kernel launches it, inside it is inlined."""
+
+    def __init__(self, function: Callable, grid: tuple[int, ...] = (), generation: str = "current"):
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.grid = grid
+        """Launch grid; (2,) runs on two physical cores (LNC 2)."""
+        self.generation = generation
+        self.__signature__ = inspect.signature(function)
+
+    def __getitem__(self, grid: Any) -> Kernel:
+        """`kernel[2]`, `kernel[g0, g1]`: the same kernel over a launch grid."""
+        sizes = grid if isinstance(grid, tuple) else (grid,)
+        if any(not isinstance(size, int) or size < 1 for size in sizes):
+            raise InputError(f"{self.__name__}[{grid!r}]: a launch grid is made of positive integers")
+        return Kernel(self.function, sizes, self.generation)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if session.active():
+            return self.function(*args, **named)
+        from sim import launch
+
+        return launch.call(self, args, named)
+
+    def with_schedule(self, schedule: Any) -> Kernel:
+        """Hand-written instruction order: kept for the compiler, without effect on the emulated values."""
+        return self
+
+
+def jit(function: Callable | None = None, **options: Any) -> Any:
+    """Decorator of a kernel; options of the vendor's compiler are accepted."""
+    if function is None:
+        return lambda f: Kernel(f)
+    return function if isinstance(function, Kernel) else Kernel(function)
+
+
+def simulate(kernel: Any) -> Callable:
+    """A callable that runs the kernel and returns its outputs."""
+    return kernel if isinstance(kernel, Kernel) else Kernel(kernel)

@@ -1,0 +1,363 @@
+"""`nki.language`: tensors, moves, loops and constants of the current generation (NKI 0.3 to 0.7).
+
+The elementwise, reduction and composite functions live in `sim.nki.elementwise` and `sim.nki.reductions`; they are
+wrappers that allocate a destination tile and issue `nki.isa` instructions, as the vendor's own are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sim import dtypes
+from sim.errors import InputError, UnsupportedError
+from sim.memory import PARTITIONS
+from sim.nki import isa
+from sim.nki.elementwise import *  # noqa: F403
+from sim.nki.elementwise import broadcast_partitions
+from sim.nki.reductions import *  # noqa: F403
+from sim.nki.session import builder
+from sim.nki.tensor import DynamicSlice, MemoryRegion, NkiTensor
+from sim.program import ProgramBuilder
+from sim.trace import Memory, RegionKind
+
+bool_ = dtypes.parse("bool_")
+int8, int16, int32 = (dtypes.parse(name) for name in ("int8", "int16", "int32"))
+uint8, uint16, uint32 = (dtypes.parse(name) for name in ("uint8", "uint16", "uint32"))
+float16, float32, bfloat16 = (dtypes.parse(name) for name in ("float16", "float32", "bfloat16"))
+tfloat32 = dtypes.parse("tfloat32")
+float8_e4m3, float8_e4m3fn, float8_e5m2 = (dtypes.parse(n) for n in ("float8_e4m3", "float8_e4m3fn", "float8_e5m2"))
+float8_e8m0fnu = dtypes.parse("float8_e8m0fnu")
+float8_e5m2_x4, float8_e4m3fn_x4 = dtypes.parse("float8_e5m2_x4"), dtypes.parse("float8_e4m3fn_x4")
+float4_e2m1fn_x4 = dtypes.parse("float4_e2m1fn_x4")
+
+sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
+private_hbm, shared_hbm = MemoryRegion.private_hbm, MemoryRegion.shared_hbm
+hbm = private_hbm
+
+
+class NKIObject:
+    """Base class that NKI up to 0.6 asks of a kernel's own classes."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+
+
+class _TileSize:
+    """Hardware tile sizes of the device that the kernel runs on."""
+
+    pmax = PARTITIONS
+    gemm_stationary_fmax = 128
+    gemm_moving_fmax = 512
+    bn_stats_fmax = 512
+    psum_min_align = 4
+    sbuf_min_align = 1
+
+    @property
+    def psum_bank_fmax_bytes(self) -> int:
+        return int(builder().device["psum_bank_bytes"])
+
+    @property
+    def psum_bank_fmax(self) -> int:
+        """fp32 elements."""
+        return self.psum_bank_fmax_bytes // float32.itemsize
+
+    psum_fmax = psum_bank_fmax
+
+    @property
+    def psum_num_banks(self) -> int:
+        return int(builder().device["psum_banks"])
+
+    @property
+    def sbuf_size_bytes(self) -> int:
+        return int(builder().device["sbuf_bytes"])
+
+    @property
+    def sbuf_fmax_bytes(self) -> int:
+        return int(builder().device["sbuf_partition_bytes"])
+
+    total_available_sbuf_size = sbuf_fmax_bytes
+
+    @property
+    def sbuf_fmax(self) -> int:
+        """fp32 elements."""
+        return self.sbuf_fmax_bytes // float32.itemsize
+
+
+tile_size = _TileSize()
+
+
+def is_hbm(buffer: Any) -> bool:
+    return _region(buffer).memory is Memory.HBM
+
+
+def is_sbuf(buffer: Any) -> bool:
+    return _region(buffer) is sbuf
+
+
+def is_psum(buffer: Any) -> bool:
+    return _region(buffer) is psum
+
+
+def is_on_chip(buffer: Any) -> bool:
+    return not is_hbm(buffer)
+
+
+def _region(buffer: Any) -> MemoryRegion:
+    if isinstance(buffer, MemoryRegion):
+        return buffer
+    name = "private_hbm" if buffer == "hbm" else buffer
+    try:
+        return MemoryRegion(name)
+    except ValueError:
+        raise InputError(
+            f"buffer {buffer!r} is no memory", source=builder().where(), remedy="use nl.sbuf, nl.psum, nl.hbm, nl.shared_hbm"
+        ) from None
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: tuple | None = None) -> NkiTensor:
+    """A new tensor with undefined contents.
+
+    shape   : on chip [partition, free…] with at most 128 partitions
+    address : (first partition, byte offset in the partition); without it the emulator finds a place
+    raises  : InputError for a shape, dtype or buffer that the device does not have
+    """
+    program, region = builder(), _region(buffer)
+    sizes = tuple(int(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
+    fault = _shape_fault(sizes, region)
+    if fault:
+        raise InputError(f"nl.ndarray: shape {list(sizes)} in {region.value}: {fault}", source=program.where())
+    try:
+        kind = dtypes.parse(dtype)
+    except InputError as error:
+        raise InputError(f"nl.ndarray: {error.message}", source=program.where()) from None
+    storage = program.allocate(sizes, kind, region.memory, name or None, buffer=region.value, address=address)
+    return NkiTensor(storage, storage.layout, 0)
+
+
+def _shape_fault(sizes: tuple[int, ...], region: MemoryRegion) -> str | None:
+    if not sizes or min(sizes) < 1:
+        return "every dimension must be at least 1"
+    if region.memory is Memory.HBM:
+        return None
+    if len(sizes) < 2:
+        return "on-chip tensors have a partition and at least one free dimension"
+    if sizes[0] > PARTITIONS:
+        return f"partition dimension {sizes[0]} > {PARTITIONS}"
+    return None
+
+
+def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor with one value in every element."""
+    tensor = ndarray(shape, dtype, buffer, name)
+    if tensor.layout.memory is Memory.HBM:
+        _fill_hbm(tensor, fill_value)
+    else:
+        isa.memset(tensor, fill_value)
+    return tensor
+
+
+def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
+    """HBM has no memset: a tile of the value is stored row block by row block."""
+    flat = tensor.reshape((-1, tensor.shape[-1])) if tensor.ndim != 2 else tensor
+    for first in range(0, flat.shape[0], PARTITIONS):
+        rows = flat[first : min(first + PARTITIONS, flat.shape[0])]
+        isa.dma_copy(rows, full(rows.shape, value, tensor.dtype))
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    return full(shape, 0, dtype, buffer, name)
+
+
+def ones(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    return full(shape, 1, dtype, buffer, name)
+
+
+def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    return zeros(x.shape, dtype or x.dtype, buffer or sbuf, name)
+
+
+def shared_constant(constant: Any) -> NkiTensor:
+    """A constant that the compiler places in HBM."""
+    array = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
+    return builder_constant(array)
+
+
+def builder_constant(array: np.ndarray) -> NkiTensor:
+    """An HBM tensor that holds the array before the kernel starts."""
+    program = builder()
+    storage = program.allocate(array.shape, dtypes.parse(array.dtype), Memory.HBM, role="WEIGHT", buffer="shared_hbm")
+    storage.fill(array)
+    return NkiTensor(storage, storage.layout, 0)
+
+
+def shared_identity_matrix(n: int, dtype: Any = np.uint8, dst: NkiTensor | None = None) -> NkiTensor:
+    """An n x n identity matrix in SBUF, loaded from a constant."""
+    kind = dtypes.parse(dtype)
+    tile = ndarray((n, n), kind) if dst is None else dst
+    isa.dma_copy(tile, builder_constant(dtypes.cast(np.eye(n, dtype=np.float32), kind)))
+    return tile
+
+
+# -- moves -----------------------------------------------------------------------------------------
+
+
+def load(src: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+    """Load an HBM tile into a new SBUF tile."""
+    tile = ndarray(src.shape, dtype or src.dtype)
+    isa.dma_copy(tile, src)
+    return tile
+
+
+def load_transpose2d(src: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+    """Load a 2-D HBM tile transposed into a new SBUF tile."""
+    if len(src.shape) != 2:
+        raise InputError(f"nl.load_transpose2d: src has {src.ndim} dimensions, not 2", source=builder().where())
+    tile = ndarray((src.shape[1], src.shape[0]), src.dtype)
+    isa.dma_transpose(tile, src)
+    return tile if dtype is None or dtypes.parse(dtype) == src.dtype else copy(tile, dtype)
+
+
+def store(dst: NkiTensor, value: Any, **legacy: Any) -> None:
+    """Store an on-chip tile to HBM; from PSUM it passes through SBUF, which the DMA engines can read."""
+    tile = value if isinstance(value, NkiTensor) else full(dst.shape, value, dst.dtype)
+    if tile.layout.memory is Memory.PSUM:
+        tile = copy(tile)
+    isa.dma_copy(dst, tile)
+
+
+def copy(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+    """A new SBUF tile with the values of an on-chip tile."""
+    tile = ndarray(x.shape, dtype or x.dtype)
+    isa.tensor_copy(tile, x)
+    return tile
+
+
+def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
+    return x.expand_dim(axis if axis >= 0 else axis + x.ndim + 1)
+
+
+def broadcast_to(x: NkiTensor, shape: tuple[int, ...], dtype: Any = None) -> NkiTensor:
+    """A tile with dimensions of size 1 repeated; across partitions the Tensor Engine multiplies by ones."""
+    wanted = tuple(shape)
+    if x.shape == wanted:
+        return x
+    if len(wanted) != x.ndim or any(have not in (1, want) for have, want in zip(x.shape, wanted)):
+        raise InputError(f"nl.broadcast_to: {list(x.shape)} cannot become {list(wanted)}", source=builder().where())
+    tile = broadcast_partitions(x, wanted[0]) if x.shape[0] != wanted[0] else x
+    return copy(tile.broadcast_to(wanted), dtype)
+
+
+def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
+    """x @ y, or x.T @ y with transpose_x, in a new PSUM tile."""
+    stationary = x if transpose_x else copy(transpose(x))
+    out = ndarray((stationary.shape[1], y.shape[1]), float32, psum)
+    isa.nc_matmul(out, stationary, y)
+    return out
+
+
+def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """Partition and free dimension exchanged, in a new PSUM tile (Tensor Engine)."""
+    out = ndarray((x.shape[1], x.shape[0]), dtype or x.dtype, psum)
+    isa.nc_transpose(out, x)
+    return out
+
+
+def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None) -> NkiTensor:
+    """data[partition, indices[partition, i]] over the flattened free dimensions."""
+    tile = ndarray(indices.shape, dtype or data.dtype)
+    isa.nc_n_gather(tile, data, indices)
+    return tile
+
+
+def ds(start: int, size: int) -> DynamicSlice:
+    return DynamicSlice(start, size)
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+def _loop(kind: str, start: Any, stop: Any, step: int) -> Iterator[int]:
+    """Iterate eagerly; instructions issued within belong to the loop's region."""
+    first, last = (0, start) if stop is None else (start, stop)
+    program = builder()
+    return _iterate(program, kind, program.here(), range(int(first), int(last), int(step)))
+
+
+def _iterate(program: ProgramBuilder, kind: str, source: int, numbers: range) -> Iterator[int]:
+    line = (program.strings[source] or "").rsplit(":", 1)[-1]
+    with program.inside(RegionKind.LOOP, f"{kind} at line {line}", source):
+        yield from numbers
+
+
+def affine_range(start: Any, stop: Any = None, step: int = 1, **legacy: Any) -> Iterator[int]:
+    return _loop("affine_range", start, stop, step)
+
+
+def sequential_range(start: Any, stop: Any = None, step: int = 1, **legacy: Any) -> Iterator[int]:
+    return _loop("sequential_range", start, stop, step)
+
+
+def static_range(start: Any, stop: Any = None, step: int = 1, **legacy: Any) -> Iterator[int]:
+    return _loop("static_range", start, stop, step)
+
+
+def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[int]:
+    return _loop("dynamic_range", start, stop, step)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[int], None], step: int = 1) -> None:
+    for number in _loop("fori_loop", lower, upper, step):
+        body_fun(number)
+
+
+def while_loop(init: Any, body_fun: Callable[[Any], Any]) -> None:
+    raise UnsupportedError("nl.while_loop is not emulated", source=builder().where())
+
+
+# -- the launch ------------------------------------------------------------------------------------
+
+
+def program_id(axis: int = 0) -> int:
+    return builder().program[axis] if builder().program else 0
+
+
+def num_programs(axes: Any = 0) -> int:
+    grid = builder().grid
+    if not grid:
+        return 1
+    wanted = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return int(np.prod([grid[axis] for axis in wanted]))
+
+
+def program_ndim() -> int:
+    return len(builder().grid)
+
+
+def device_print(*values: Any, **named: Any) -> None:
+    """Print tensors' values to stderr, as the vendor's simulator does on the host."""
+    import sys
+
+    shown = [value.array() if isinstance(value, NkiTensor) and builder().values else value for value in values]
+    print(*shown, *(f"{k}={v}" for k, v in named.items()), file=sys.stderr)
+
+
+class no_reorder:
+    """Instructions within keep program order; the emulator's look-ahead is bounded by the engines' windows anyway."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: Any) -> None:
+        return None
+

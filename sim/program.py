@@ -1,0 +1,409 @@
+"""What a kernel is once its Python has run: a list of instructions with their operands, before time.
+
+Instructions of one kind (same call, shapes, dtypes, options) share a `Form`, which holds all that does not depend on
+where the operands lie: engine, opcode, work and cost. An instruction itself is then a form, the places of its operands
+and a source line. `ProgramBuilder` appends; `Program` is the finished struct of arrays that passes and the scheduler
+work on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from sim.errors import InputError, UnsupportedError
+from sim.memory import Layout, Storage, View, contains, overlap
+from sim.spec import Device
+from sim.trace import NONE, Engine, Finding, Memory, QueueType, RegionKind, Strings
+
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Role(IntEnum):
+    """What an instruction does to an operand."""
+
+    READ = 0
+    WRITE = 1
+    ACCUMULATE = 2
+    """Adds to what is there (PSUM accumulation): reads and writes, but keeps order only with other engines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How long a form takes, integer picoseconds (source and spread of every figure: `sim.spec`)."""
+
+    occupancy_ps: int
+    """Until the engine may start its next instruction; for a DMA, the trigger's time on the issuing engine."""
+    latency_ps: int
+    """From start until the result is visible; for a DMA, of the trigger alone."""
+    table: int = NONE
+    """Activation table set that must be loaded; -1 for any."""
+    port: int = 0
+    """Shared ports that it holds while it streams: bit 0 SBUF (Vector, GpSimd on v2), bit 1 PSUM (Vector, Scalar on v2)."""
+    clocked: bool = False
+    """Slows down while TensorE's clock window is cold."""
+
+
+@dataclass(frozen=True, slots=True)
+class DmaCost:
+    """The part of a DMA that runs on the 16 DMA engines."""
+
+    dispatch_ps: int
+    """End of the trigger to the first byte."""
+    notify_ps: int
+    """Last byte to the semaphore."""
+    service_ps: int
+    """Time on each of the engines in use, alone: bytes at the engine's rate plus descriptors."""
+    hbm_ps: int
+    """Time that its HBM bytes take of the core's HBM bandwidth."""
+    engines: int
+    """DMA engines in use, 1-16."""
+    bytes: int
+    descriptors: int
+    queue: str
+    queue_type: QueueType
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An instruction without its place."""
+
+    call: str
+    """`nki.isa.tensor_tensor`: what the user wrote."""
+    engine: Engine
+    """The engine that runs it; for a DMA, the engine that triggers it."""
+    opcode: str
+    roles: tuple[Role, ...]
+    """One an operand."""
+    layouts: tuple[Layout, ...]
+    """One an operand."""
+    cost: Cost
+    dma: DmaCost | None = None
+    function: str = ""
+    kind: str = "REGULAR"
+    """REGULAR or TRANSPOSE."""
+    dtype: str = ""
+    """dtype that decides the rate."""
+    partitions: int = 0
+    elements: int = 0
+    """Per partition; for a matmul rows x columns x moving columns (MACs)."""
+    flops: int = 0
+    """2 x MACs, times 2 for the two passes of fp32, as the profiler counts."""
+    adjusted_flops: int = 0
+    passes: int = 1
+    """TensorE instructions pairs (LDWEIGHTS + MATMUL) that one call becomes."""
+    load_ps: int = 0
+    """TensorE: duration of LDWEIGHTS."""
+    useful: bool = True
+    """False for work that the algorithm did not ask for: transposes, reloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One instruction of the ISA: how it is described and what it computes.
+
+    describe(device, operands' layouts, *static) -> Form; raises InputError naming call, argument, value and limit
+    compute(arrays, *static, **immediates)       -> None, writes into the arrays of its destinations
+    """
+
+    call: str
+    describe: Callable[..., Form]
+    compute: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A node of the tree kernel → loop; source lines hang below when the trace is made."""
+
+    parent: int
+    kind: RegionKind
+    name: str
+    source: int
+    """Code of `path:line`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A finished list of instructions, columns of equal length n.
+
+    form, source, region : int32[n]; operand_start: int64[n + 1]; operands: int64[m, 3] (storage, offset, layout index)
+    order                : int64[k, 2] pairs (first, then) asked for by the kernel
+    """
+
+    device: Device
+    forms: tuple[Form, ...]
+    storages: tuple[Storage, ...]
+    regions: tuple[Region, ...]
+    strings: Strings
+    form: np.ndarray
+    source: np.ndarray
+    region: np.ndarray
+    operand_start: np.ndarray
+    operands: np.ndarray
+    core: np.ndarray
+    names: dict[int, str] = field(default_factory=dict)
+    order: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    findings: tuple[Finding, ...] = ()
+    born: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """int64[storages]: instruction before which each storage was allocated."""
+    kernel: str = ""
+
+    def __len__(self) -> int:
+        return len(self.form)
+
+
+class ProgramBuilder:
+    """Collects instructions while a kernel's Python runs, and computes their values on the way.
+
+    values: with False only shapes and time are traced, at full size
+    """
+
+    def __init__(self, device: Device, values: bool = True, seed: int = 0):
+        self.device = device
+        self.values = values
+        self.random = np.random.default_rng(seed)
+        self.strings = Strings()
+        self.storages: list[Storage] = []
+        self.regions: list[Region] = []
+        self.region = NONE
+        self.core = 0
+        self.grid: tuple[int, ...] = ()
+        """Launch grid; empty without one."""
+        self.program: tuple[int, ...] = ()
+        """This program's place in the grid."""
+        self.findings: list[Finding] = []
+        self._forms: dict[Hashable, int] = {}
+        self.forms: list[Form] = []
+        self._form: list[int] = []
+        self._source: list[int] = []
+        self._region: list[int] = []
+        self._core: list[int] = []
+        self._operand_start: list[int] = [0]
+        self._operands: list[int] = []
+        self._born: list[int] = []
+        self._names: dict[int, str] = {}
+        self._shared: list[Storage] = []
+        self._shared_next = 0
+        self._order: list[tuple[int, int]] = []
+        self._lines: dict[tuple[Any, int], int] = {}
+        self._loops: dict[tuple[int, int], int] = {}
+        self._accumulated: dict[int, list[View]] = {}
+
+    def __len__(self) -> int:
+        return len(self._form)
+
+    # -- where in the user's code ------------------------------------------------------------------
+
+    def here(self) -> int:
+        """Code of `path:line` of the nearest caller outside the emulator."""
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(HERE):
+            frame = frame.f_back
+        if frame is None:
+            return NONE
+        key = (frame.f_code, frame.f_lineno)
+        code = self._lines.get(key)
+        if code is None:
+            code = self._lines[key] = self.strings.code(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        return code
+
+    def where(self) -> str | None:
+        """`path:line` of the nearest caller outside the emulator."""
+        return self.strings[self.here()]
+
+    @contextmanager
+    def inside(self, kind: RegionKind, name: str, source: int = NONE) -> Iterator[int]:
+        """Instructions appended within belong to this region."""
+        outer = self.region
+        key = (outer, kind, name, source)
+        region = self._loops.get(key)
+        if region is None:
+            region = self._loops[key] = len(self.regions)
+            self.regions.append(Region(outer, kind, name, source))
+        self.region = region
+        try:
+            yield region
+        finally:
+            self.region = outer
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def allocate(
+        self,
+        shape: tuple[int, ...],
+        dtype: Any,
+        memory: Memory,
+        name: str | None = None,
+        role: str = "INTERNAL",
+        address: tuple[int, int] | None = None,
+        buffer: str | None = None,
+    ) -> Storage:
+        """A new storage; `sim.allocation` finds its place on chip.
+
+        Shared HBM is one tensor for all programs of a launch grid: the n-th allocation of each program is the same.
+        """
+        source = self.here()
+        shared = self._shared_again(shape, dtype) if buffer == "shared_hbm" and self.grid else None
+        if shared is not None:
+            return shared
+        layout = Layout.dense(shape, dtype, memory)
+        index = len(self.storages)
+        storage = Storage(index, name or f"{memory.name.lower()}_{index}", layout, role, source, self.region, self.values)
+        storage.address = address
+        storage.buffer = buffer or storage.buffer
+        self.storages.append(storage)
+        self._born.append(len(self._form))
+        if storage.buffer == "shared_hbm" and self.grid:
+            self._shared.append(storage)
+            self._shared_next = len(self._shared)
+        return storage
+
+    def _shared_again(self, shape: tuple[int, ...], dtype: Any) -> Storage | None:
+        """The shared tensor that an earlier program of the grid allocated at this point, None for a new one."""
+        if self._shared_next >= len(self._shared):
+            return None
+        storage = self._shared[self._shared_next]
+        if storage.layout.shape != tuple(shape) or storage.layout.dtype != dtype:
+            raise InputError(
+                f"program {self.program} allocates shared {list(shape)} where another allocated {storage.layout}",
+                source=self.where(),
+            )
+        self._shared_next += 1
+        return storage
+
+    def enter_program(self, core: int) -> None:
+        """The next program of the launch grid begins, on this physical core."""
+        self.core = core
+        self._shared_next = 0
+
+    def written_storages(self) -> set[int]:
+        """Storages that some instruction writes."""
+        roles = [form.roles for form in self.forms]
+        written = set()
+        for index, number in enumerate(self._form):
+            first = self._operand_start[index]
+            for operand, role in enumerate(roles[number], first):
+                if role is not Role.READ:
+                    written.add(self._operands[3 * operand])
+        return written
+
+    # -- instructions ------------------------------------------------------------------------------
+
+    def issue(
+        self, op: Op, operands: tuple[View, ...], static: tuple = (), name: str | None = None, **immediates: Any
+    ) -> int:
+        """Append one instruction and, with values, compute it. Returns its number.
+
+        static     : hashable options that shape the form
+        immediates : values that only the result depends on
+        """
+        key = (op.call, static, *[view.layout.index for view in operands])
+        number = self._forms.get(key)
+        if number is None:
+            number = self._forms[key] = self._describe(op, operands, static)
+        index = self.append(number, operands, name)
+        if self.values:
+            self._compute(op, number, operands, static, immediates)
+        return index
+
+    def append(self, number: int, operands: tuple[View, ...], name: str | None = None) -> int:
+        """Append an instruction of a known form at the current source line."""
+        index = len(self._form)
+        self._form.append(number)
+        self._source.append(self.here())
+        self._region.append(self.region)
+        self._core.append(self.core)
+        places = self._operands
+        for view in operands:
+            places += (view.storage.index, view.offset, view.layout.index)
+        self._operand_start.append(len(places) // 3)
+        if name is not None:
+            self._names[index] = name
+        return index
+
+    def order(self, first: int, then: int) -> None:
+        """Ask that one instruction completes before another starts."""
+        self._order.append((first, then))
+
+    def accumulates(self, view: View) -> bool:
+        """Whether a matmul into this PSUM region adds to an earlier one; remembers the region.
+
+        raises: UnsupportedError when only a part of the region holds an earlier result
+        """
+        earlier = self._accumulated.setdefault(view.storage.index, [])
+        for known in earlier:
+            if known.offset == view.offset and known.layout is view.layout:
+                return True
+        overlapping = [known for known in earlier if overlap(known, view)]
+        if any(not contains(known, view) for known in overlapping):
+            raise UnsupportedError(
+                "nki.isa.nc_matmul: dst covers PSUM that an earlier matmul wrote only in part",
+                source=self.where(),
+                remedy="pass accumulate=True or accumulate=False",
+            )
+        earlier.append(view)
+        return bool(overlapping)
+
+    def _describe(self, op: Op, operands: tuple[View, ...], static: tuple) -> int:
+        try:
+            form = op.describe(self.device, tuple(view.layout for view in operands), *static)
+        except InputError as error:
+            if error.source is None:
+                raise type(error)(f"{op.call}: {error.message}", source=self.where(), remedy=error.remedy) from None
+            raise
+        self.forms.append(form)
+        return len(self.forms) - 1
+
+    def _compute(self, op: Op, number: int, operands: tuple[View, ...], static: tuple, immediates: dict) -> None:
+        roles = self.forms[number].roles
+        for view, role in zip(operands, roles):
+            if role is Role.READ and view.storage.written is not None:
+                self._check_written(op, view)
+        op.compute([view.array() for view in operands], *static, **immediates)
+        for view, role in zip(operands, roles):
+            if role is not Role.READ and view.storage.written is not None:
+                view.mark_written()
+
+    def _check_written(self, op: Op, view: View) -> None:
+        mask = view.written_array()
+        if mask.all():
+            return
+        missing = mask.size - int(np.count_nonzero(mask))
+        storage, where = view.storage, self.where()
+        self.findings.append(
+            Finding(
+                "uninitialised_read",
+                f"{op.call} reads {missing} of {mask.size} elements of `{storage.name}` "
+                f"(allocated at {self.strings[storage.source]}) that nothing has written",
+                len(self._form) - 1,
+                where,
+            )
+        )
+
+    def finish(self, kernel: str = "") -> Program:
+        """The program as arrays."""
+        return Program(
+            device=self.device,
+            forms=tuple(self.forms),
+            storages=tuple(self.storages),
+            regions=tuple(self.regions),
+            strings=self.strings,
+            form=np.array(self._form, np.int32),
+            source=np.array(self._source, np.int32),
+            region=np.array(self._region, np.int32),
+            core=np.array(self._core, np.int16),
+            operand_start=np.array(self._operand_start, np.int64),
+            operands=np.array(self._operands, np.int64).reshape(-1, 3),
+            names=self._names,
+            order=np.array(self._order, np.int64).reshape(-1, 2),
+            findings=tuple(self.findings),
+            born=np.array(self._born, np.int64),
+            kernel=kernel,
+        )

@@ -1,0 +1,159 @@
+"""The rules of the house, kept by reading the source."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted(path for room in ("sim", "trnprof", "traces") for path in (ROOT / room).rglob("*.py"))
+SOURCES.append(ROOT / "app.py")
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def where(path: Path, node: ast.AST | None = None) -> str:
+    return f"{path.relative_to(ROOT)}:{node.lineno if node else 1}"
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, FUNCTION))
+
+
+def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, env={**os.environ, **env}, check=False)
+
+
+def modules_after(statement: str) -> set[str]:
+    """Names of the top-level packages that a fresh interpreter has loaded after a statement."""
+    probe = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = run(sys.executable, "-c", probe)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_imports_run_one_way() -> None:
+    done = run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("statement", "heavy"),
+    [
+        ("import trnprof.cli; trnprof.cli.build_parser().format_help()", "numba numpy dash textual pyarrow plotly"),
+        ("import trnprof", "numba numpy dash textual pyarrow plotly"),
+        ("import sim.spec, sim.trace", "numba dash textual pyarrow plotly"),
+        ("import trnprof.view, trnprof.bounds, trnprof.readers", "dash textual plotly rich flask"),
+        ("import sim; sim.run", "dash textual plotly rich flask"),
+    ],
+    ids=["help", "package", "ground", "below the views", "emulator"],
+)
+def test_an_import_costs_no_more_than_it_must(statement: str, heavy: str) -> None:
+    assert not modules_after(statement) & set(heavy.split())
+
+
+def jit_decorator(function: ast.FunctionDef) -> ast.expr | None:
+    """The decorator that compiles a function, None when nothing does."""
+    for decorator in function.decorator_list:
+        call = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")
+        if name in ("jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc"):
+            return decorator
+    return None
+
+
+def compiled() -> list[tuple[Path, ast.FunctionDef, ast.expr]]:
+    found = ((path, function, jit_decorator(function)) for path in SOURCES for function in functions(path))
+    return [(path, function, decorator) for path, function, decorator in found if decorator is not None]
+
+
+def test_compiled_code_lives_in_jit_folders_and_is_cached() -> None:
+    faults = []
+    for path, function, decorator in compiled():
+        options = {word.arg: ast.unparse(word.value) for word in getattr(decorator, "keywords", [])}
+        arguments = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+        if path.parent.name != "jit":
+            faults.append(f"{where(path, function)} {function.name}: outside a jit folder")
+        if options.get("cache") != "True":
+            faults.append(f"{where(path, function)} {function.name}: not cached")
+        for option in {"fastmath", "parallel", "nogil"} & set(options):
+            faults.append(f"{where(path, function)} {function.name}: {option}")
+        if len(arguments) > 10:
+            faults.append(f"{where(path, function)} {function.name}: {len(arguments)} parameters")
+    assert compiled()
+    assert not faults, "\n".join(faults)
+
+
+def test_every_compiled_function_has_a_plain_twin() -> None:
+    faults = []
+    for path, function, _ in compiled():
+        twins = ROOT / "tests" / "naive" / path.name
+        names = {twin.name for twin in functions(twins)} if twins.exists() else set()
+        if function.name not in names:
+            faults.append(f"{where(path, function)} {function.name}: no namesake in {twins.relative_to(ROOT)}")
+    assert not faults, "\n".join(faults)
+
+
+def test_plain_twins_are_plain() -> None:
+    imports = {
+        name
+        for path in (ROOT / "tests" / "naive").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+        + ([node.module] if isinstance(node, ast.ImportFrom) and node.module else [])
+    }
+    assert not {name for name in imports if name.startswith("numba") or ".jit" in name}
+
+
+def p90(sizes: list[int]) -> int:
+    return sorted(sizes)[len(sizes) * 9 // 10]
+
+
+def test_files_stay_short() -> None:
+    sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in SOURCES}
+    longest = sorted(sizes.items(), key=lambda item: -item[1])[:10]
+    assert p90(list(sizes.values())) <= 400, longest
+
+
+def test_functions_stay_short() -> None:
+    sizes = {
+        f"{where(path, function)} {function.name}": function.end_lineno - function.lineno + 1
+        for path in SOURCES
+        for function in functions(path)
+    }
+    offenders = [f"{lines} lines: {name}" for name, lines in sizes.items() if lines > 60]
+    assert not offenders, "\n".join(offenders)
+    assert p90(list(sizes.values())) <= 35, sorted(sizes.items(), key=lambda item: -item[1])[:10]
+
+
+def test_names_say_what_a_module_is_about() -> None:
+    empty = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base", "core"}
+    assert not [str(path) for path in SOURCES if empty & {*path.stem.split("_"), path.parent.name}]
+
+
+def test_ruff_finds_nothing() -> None:
+    done = run(sys.executable, "-m", "ruff", "check", "--no-cache", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_formatter_would_change_nothing() -> None:
+    done = run(sys.executable, "-m", "ruff", "format", "--no-cache", "--check", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_device_number_names_its_source() -> None:
+    from sim import spec
+
+    figures = [(device.name, figure) for device in spec.devices() for figure in device.figures.values()]
+    assert len(figures) > 100
+    faults = [
+        f"{device} {figure.id}"
+        for device, figure in figures
+        if not figure.source.strip() or figure.kind not in ("documented", "measured", "derived", "guess")
+    ]
+    assert not faults, "\n".join(faults)

@@ -1,0 +1,33 @@
+"""Reads profiles of AWS Trainium and Inferentia, emulated or captured, and says where the time goes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Session": ("trnprof.view", "Session"),
+    "Trace": ("sim.trace", "Trace"),
+    "TrnprofError": ("sim.errors", "TrnprofError"),
+    "classify": ("trnprof.bounds", "classify"),
+    "open": ("trnprof.readers", "open"),
+    "run": ("sim", "run"),
+    "summarize": ("trnprof.summary", "summarize"),
+}
+
+__all__ = ["Session", "Trace", "TrnprofError", "__version__", "classify", "open", "run", "summarize"]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded when it is first asked for, so that `import trnprof` costs next to nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trnprof' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = globals()[name] = getattr(import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_HOMES))

@@ -1,0 +1,5 @@
+import sys
+
+from trnprof.cli import main
+
+sys.exit(main())

@@ -1,0 +1,22 @@
+"""What `trnprof` can do: a module a command, with `declare(parser)` and `execute(args)`.
+
+The docstring of `execute` is the command's help. Nothing here imports more than the standard library before a command
+runs, so that `trnprof --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from trnprof.commands import demo, devices, export, roofline, run, summary, tui, web
+
+COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
+    "run": run,
+    "summary": summary,
+    "roofline": roofline,
+    "tui": tui,
+    "web": web,
+    "export": export,
+    "devices": devices,
+}

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII alone")
+    parser.add_argument("--colour", choices=("engine", "bound", "wait"), default="engine", help="what colours mean")
+
+
+def execute(args: Namespace) -> None:
+    """Open the timeline of a trace in the terminal."""
+    from trnprof.tui import run
+
+    run(args.trace, mouse=not args.no_mouse, ascii=args.ascii, colour=args.colour)

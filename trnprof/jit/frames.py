@@ -1,0 +1,420 @@
+"""Levels of detail of one lane of a timeline, as scalar loops.
+
+A lane is `rows`, ascending indices into the columns `start`, `end` (int64 ps) and `flags` (uint8: WORK, WASTE), sorted by
+start. `fine` and `coarse` are int64 [blocks, FIELDS]: what 64 and 4096 consecutive rows come to, so that a scan reads
+whole blocks where the screen cannot tell their rows apart. The answer is the same as without them.
+"""
+
+import numpy as np
+from numba import njit
+
+FINE = 64
+COARSE = 4096
+
+WORK = 1
+WASTE = 2
+
+# Fields of a block.
+END_WORK = 0
+END_OTHER = 1
+REACH_WORK = 2
+"""Latest end of the rows of this class before the block."""
+REACH_OTHER = 3
+BUSY_WORK = 4
+"""What the block adds to the union of its class."""
+BUSY_OTHER = 5
+COUNT_WORK = 6
+LONGEST = 7
+"""Index into `rows` of the longest row; work before the rest."""
+MAX_BODY = 8
+BUSY_WASTE = 9
+MAX_GAP = 10
+FIELDS = 11
+
+# Fields of a mark, the unit of a frame.
+MARK_START = 0
+MARK_END = 1
+MARK_BODY = 2
+"""End of the part that no later row covers."""
+MARK_ROW = 3
+MARK_COUNT = 4
+MARK_BUSY = 5
+MARK_LONGEST = 6
+MARK_FLAGS = 7
+MARKS = 8
+
+LONE_BUCKETS = 2
+CELL_BUCKETS = 4
+"""A row whose body spans LONE_BUCKETS is a mark of its own; smaller ones gather in cells of CELL_BUCKETS."""
+
+FAR = np.int64(1) << np.int64(62)
+"""Later than any time, without overflow when a length is added."""
+
+
+@njit(cache=True)
+def body_end(start, end, flags, rows, fine, i):
+    """End of row i's body: its own end, or the start of the first later row of at least its class that outlasts it.
+
+    Blocks whose latest end lies before row i's are skipped. With `fine` of no rows, none are.
+    """
+    stop = end[rows[i]]
+    work = flags[rows[i]] & WORK
+    j = i + 1
+    while j < rows.size and start[rows[j]] < stop:
+        if j % FINE == 0 and fine.shape[0] > 0:
+            latest = fine[j // FINE, END_WORK]
+            if not work and fine[j // FINE, END_OTHER] > latest:
+                latest = fine[j // FINE, END_OTHER]
+            if latest < stop:
+                j += FINE
+                continue
+        if end[rows[j]] >= stop and (flags[rows[j]] & WORK or not work):
+            return start[rows[j]]
+        j += 1
+    return stop
+
+
+@njit(cache=True)
+def build(start, end, flags, rows, fine):
+    """Fill the blocks of FINE rows, except MAX_BODY, which needs them."""
+    reach_work = -FAR
+    reach_other = -FAR
+    for i in range(rows.size):
+        b = i // FINE
+        if i % FINE == 0:
+            fine[b, END_WORK] = -FAR
+            fine[b, END_OTHER] = -FAR
+            fine[b, REACH_WORK] = reach_work
+            fine[b, REACH_OTHER] = reach_other
+            fine[b, BUSY_WORK:] = 0
+            fine[b, LONGEST] = i
+        row = rows[i]
+        low = start[row]
+        high = end[row]
+        gap = low - max(reach_work, reach_other)
+        if gap < FAR // 2 and gap > fine[b, MAX_GAP]:
+            fine[b, MAX_GAP] = gap
+        work = flags[row] & WORK
+        reach = reach_work if work else reach_other
+        fresh = max(np.int64(0), high - max(low, reach))
+        if work:
+            reach_work = max(reach_work, high)
+            fine[b, END_WORK] = max(fine[b, END_WORK], high)
+            fine[b, BUSY_WORK] += fresh
+            fine[b, COUNT_WORK] += 1
+            if flags[row] & WASTE:
+                fine[b, BUSY_WASTE] += fresh
+        else:
+            reach_other = max(reach_other, high)
+            fine[b, END_OTHER] = max(fine[b, END_OTHER], high)
+            fine[b, BUSY_OTHER] += fresh
+        fine[b, LONGEST] = longer(start, end, flags, rows, fine[b, LONGEST], i)
+
+
+@njit(cache=True)
+def longer(start, end, flags, rows, i, j):
+    """The index of the better stand-in for both rows: work before the rest, then the longer, then the earlier."""
+    first = flags[rows[i]] & WORK
+    second = flags[rows[j]] & WORK
+    if first != second:
+        return j if second else i
+    if end[rows[j]] - start[rows[j]] > end[rows[i]] - start[rows[i]]:
+        return j
+    return i
+
+
+@njit(cache=True)
+def measure_bodies(start, end, flags, rows, fine):
+    """Fill MAX_BODY of every block."""
+    for i in range(rows.size):
+        body = body_end(start, end, flags, rows, fine, i) - start[rows[i]]
+        if body > fine[i // FINE, MAX_BODY]:
+            fine[i // FINE, MAX_BODY] = body
+
+
+@njit(cache=True)
+def coarsen(start, end, flags, rows, fine, coarse):
+    """Fill the blocks of COARSE rows from those of FINE rows."""
+    step = COARSE // FINE
+    for b in range(fine.shape[0]):
+        c = b // step
+        if b % step == 0:
+            coarse[c] = fine[b]
+            continue
+        for field in (END_WORK, END_OTHER, MAX_BODY, MAX_GAP):
+            coarse[c, field] = max(coarse[c, field], fine[b, field])
+        for field in (BUSY_WORK, BUSY_OTHER, COUNT_WORK, BUSY_WASTE):
+            coarse[c, field] += fine[b, field]
+        coarse[c, LONGEST] = longer(start, end, flags, rows, coarse[c, LONGEST], fine[b, LONGEST])
+
+
+@njit(cache=True)
+def first_reaching(end, rows, coarse, fine, t0):
+    """Index of the first row that ends after t0; rows.size when none does."""
+    c = 0
+    while c < coarse.shape[0] and max(coarse[c, END_WORK], coarse[c, END_OTHER]) <= t0:
+        c += 1
+    b = c * (COARSE // FINE)
+    while b < fine.shape[0] and max(fine[b, END_WORK], fine[b, END_OTHER]) <= t0:
+        b += 1
+    i = b * FINE
+    while i < rows.size and end[rows[i]] <= t0:
+        i += 1
+    return i
+
+
+@njit(cache=True)
+def whole_block(start, rows, blocks, size, i, window):
+    """Whether rows [i, i + size) lie in the window, in one cell, with no body to be drawn alone."""
+    last = i + size - 1
+    if last >= rows.size or blocks[i // size, MAX_BODY] >= LONE_BUCKETS * window[2]:
+        return False
+    low = start[rows[i]]
+    high = start[rows[last]]
+    cell = CELL_BUCKETS * window[2]
+    return low >= window[0] and high < window[1] and low // cell == high // cell
+
+
+@njit(cache=True)
+def scan(start, end, flags, rows, fine, coarse, window, marks):
+    """Write the marks of a lane in the window [t0, t1, bucket], ps, and return how many.
+
+    A row whose body spans LONE_BUCKETS is a mark of its own, at most one for each bucket that bodies start in; rows between
+    gather in cells of CELL_BUCKETS, aligned to time 0, and a cluster of one is that row. BUSY of a cluster is the union of its
+    work (of all its rows when none is work) inside its span, which ends with its cell. A row whose body ends before t0
+    is left out: later rows cover it.
+    """
+    t0, t1, bucket = window[0], window[1], window[2]
+    state = np.zeros(8, np.int64)
+    i = first_reaching(end, rows, coarse, fine, t0)
+    lone_bucket = -FAR
+    filled = 0
+    if i < rows.size:
+        state[0], state[1] = reaches(end, flags, rows, fine, i)
+    while i < rows.size and start[rows[i]] < t1:
+        size = 0
+        if i % COARSE == 0 and whole_block(start, rows, coarse, COARSE, i, window):
+            size = COARSE
+        elif i % FINE == 0 and whole_block(start, rows, fine, FINE, i, window):
+            size = FINE
+        if size:
+            block = coarse[i // COARSE] if size == COARSE else fine[i // FINE]
+            filled = open_cell(start, flags, rows, window, marks, filled, state, i)
+            gather(start, end, flags, rows, marks[filled], state, size, block)
+            i += size
+            continue
+        row = rows[i]
+        body = body_end(start, end, flags, rows, fine, i)
+        at = max(start[row], t0) // bucket
+        if body <= t0:
+            reach_on(start, end, flags, row, state)
+        elif body - start[row] >= LONE_BUCKETS * bucket and at != lone_bucket:
+            lone_bucket = at
+            filled = close_cell(flags, rows, bucket, marks, filled, state)
+            lone_mark(start, end, flags, row, body, marks[filled])
+            reach_on(start, end, flags, row, state)
+            filled += 1
+        else:
+            filled = open_cell(start, flags, rows, window, marks, filled, state, i)
+            gather_row(start, end, flags, rows, marks[filled], state, i, body)
+        i += 1
+    return close_cell(flags, rows, bucket, marks, filled, state)
+
+
+@njit(cache=True)
+def lone_mark(start, end, flags, row, body, mark):
+    """Write one row as a mark."""
+    mark[MARK_START] = start[row]
+    mark[MARK_END] = end[row]
+    mark[MARK_BODY] = body
+    mark[MARK_ROW] = row
+    mark[MARK_COUNT] = 1
+    mark[MARK_BUSY] = end[row] - start[row]
+    mark[MARK_LONGEST] = row
+    mark[MARK_FLAGS] = flags[row]
+
+
+# state: 0 reach of work, 1 reach of the rest, 2 rows in the open cluster, 3 its work rows,
+#        4 union of its work, 5 union of the rest, 6 union of its waste, 7 index of its longest row
+
+
+@njit(cache=True)
+def reaches(end, flags, rows, fine, i):
+    """Latest end of work and of the rest before row i."""
+    work = fine[i // FINE, REACH_WORK]
+    other = fine[i // FINE, REACH_OTHER]
+    for j in range(i - i % FINE, i):
+        if flags[rows[j]] & WORK:
+            work = max(work, end[rows[j]])
+        else:
+            other = max(other, end[rows[j]])
+    return work, other
+
+
+@njit(cache=True)
+def reach_on(start, end, flags, row, state):
+    """Let the row extend the union of its class; returns by how much."""
+    k = 0 if flags[row] & WORK else 1
+    fresh = max(np.int64(0), end[row] - max(start[row], state[k]))
+    state[k] = max(state[k], end[row])
+    return fresh
+
+
+@njit(cache=True)
+def open_cell(start, flags, rows, window, marks, filled, state, i):
+    """Make sure that the open cluster is the cell in which row i starts or enters the window; returns the marks filled."""
+    low = max(start[rows[i]], window[0])
+    cell = CELL_BUCKETS * window[2]
+    if state[2] and max(marks[filled, MARK_START], window[0]) // cell == low // cell:
+        return filled
+    filled = close_cell(flags, rows, window[2], marks, filled, state)
+    marks[filled, MARK_START] = start[rows[i]]
+    marks[filled, MARK_END] = low
+    state[2] = 0
+    state[3] = 0
+    state[4] = max(np.int64(0), state[0] - start[rows[i]])
+    state[5] = max(np.int64(0), state[1] - start[rows[i]])
+    state[6] = 0
+    state[7] = i
+    return filled
+
+
+@njit(cache=True)
+def gather(start, end, flags, rows, mark, state, size, block):
+    """Add a whole block to the open cluster."""
+    mark[MARK_END] = max(mark[MARK_END], block[END_WORK], block[END_OTHER])
+    state[0] = max(state[0], block[END_WORK])
+    state[1] = max(state[1], block[END_OTHER])
+    state[2] += size
+    state[3] += block[COUNT_WORK]
+    state[4] += block[BUSY_WORK]
+    state[5] += block[BUSY_OTHER]
+    state[6] += block[BUSY_WASTE]
+    state[7] = longer(start, end, flags, rows, state[7], block[LONGEST])
+
+
+@njit(cache=True)
+def gather_row(start, end, flags, rows, mark, state, i, body):
+    """Add one row to the open cluster."""
+    row = rows[i]
+    mark[MARK_END] = max(mark[MARK_END], end[row])
+    mark[MARK_BODY] = body
+    fresh = reach_on(start, end, flags, row, state)
+    state[2] += 1
+    if flags[row] & WORK:
+        state[3] += 1
+        state[4] += fresh
+        if flags[row] & WASTE:
+            state[6] += fresh
+    else:
+        state[5] += fresh
+    state[7] = longer(start, end, flags, rows, state[7], i)
+
+
+@njit(cache=True)
+def close_cell(flags, rows, bucket, marks, filled, state):
+    """Finish the open cluster, if there is one; returns the marks filled."""
+    if state[2] == 0:
+        return filled
+    mark = marks[filled]
+    work = state[3] > 0
+    mark[MARK_ROW] = -1
+    mark[MARK_LONGEST] = rows[state[7]]
+    mark[MARK_COUNT] = state[2]
+    mark[MARK_FLAGS] = WORK if work else 0
+    if work and 2 * state[6] > state[4]:
+        mark[MARK_FLAGS] |= WASTE
+    if state[2] == 1:
+        mark[MARK_ROW] = rows[state[7]]
+        mark[MARK_FLAGS] = flags[rows[state[7]]]
+        mark[MARK_BUSY] = mark[MARK_END] - mark[MARK_START]
+    else:
+        cell = CELL_BUCKETS * bucket
+        limit = (mark[MARK_START] // cell + 1) * cell
+        # All rows start before the limit, so what the union has beyond it is one stretch.
+        reach = state[0] if work else state[1]
+        busy = state[4] if work else state[5]
+        mark[MARK_BUSY] = max(np.int64(0), busy - max(np.int64(0), reach - limit))
+        mark[MARK_END] = min(mark[MARK_END], limit)
+        mark[MARK_BODY] = mark[MARK_END]
+    state[2] = 0
+    return filled + 1
+
+
+@njit(cache=True)
+def gaps(start, end, flags, rows, fine, coarse, window, out):
+    """Write [start, end, row after] of the idle times in the window [t0, t1, shortest], and return how many."""
+    t0, t1, shortest = window[0], window[1], window[2]
+    filled = 0
+    i = first_reaching(end, rows, coarse, fine, t0)
+    if i >= rows.size:
+        return 0
+    work, other = reaches(end, flags, rows, fine, i)
+    reach = max(work, other)
+    while i < rows.size:
+        if i % COARSE == 0 and i + COARSE <= rows.size and coarse[i // COARSE, MAX_GAP] < shortest:
+            reach = max(reach, coarse[i // COARSE, END_WORK], coarse[i // COARSE, END_OTHER])
+            i += COARSE
+            continue
+        if i % FINE == 0 and i + FINE <= rows.size and fine[i // FINE, MAX_GAP] < shortest:
+            reach = max(reach, fine[i // FINE, END_WORK], fine[i // FINE, END_OTHER])
+            i += FINE
+            continue
+        row = rows[i]
+        if reach >= t1:
+            break
+        if reach > -FAR and start[row] - reach >= shortest and start[row] > t0:
+            out[filled, 0] = reach
+            out[filled, 1] = start[row]
+            out[filled, 2] = row
+            filled += 1
+        reach = max(reach, end[row])
+        i += 1
+    return filled
+
+
+@njit(cache=True)
+def coverage(start, end, flags, rows, fine, coarse, window, out):
+    """Add to out[c] how many ps of column c the work of a lane covers; the window is [t0, t1], out float64 [columns]."""
+    t0, t1 = window[0], window[1]
+    width = (t1 - t0) / out.size
+    reach = t0
+    i = first_reaching(end, rows, coarse, fine, t0)
+    while i < rows.size and start[rows[i]] < t1:
+        row = rows[i]
+        i += 1
+        low = max(start[row], reach)
+        high = min(end[row], t1)
+        if not flags[row] & WORK or high <= low:
+            continue
+        reach = high
+        spread(float(low - t0), float(high - t0), width, out)
+
+
+@njit(cache=True)
+def spread(low, high, width, out):
+    """Add the length of [low, high) to the columns of the given width that it touches."""
+    c = int(low / width)
+    while low < high and c < out.size:
+        edge = min(high, (c + 1) * width)
+        out[c] += max(0.0, edge - low)
+        low = max(low, edge)
+        c += 1
+
+
+@njit(cache=True)
+def lanes(start, end, floor, limit, out):
+    """Give each interval the first lane, not below its floor, that is free at its start; the last lane takes the rest.
+
+    start, end : int64, sorted by start;  floor, out : int32;  limit : lanes at most
+    """
+    free = np.full(limit, -FAR)
+    used = 0
+    for i in range(start.size):
+        lane = min(floor[i], limit - 1)
+        while lane < limit - 1 and free[lane] > start[i]:
+            lane += 1
+        free[lane] = max(free[lane], end[i])
+        out[i] = lane
+        used = max(used, lane + 1)
+    return used

@@ -1,0 +1,51 @@
+"""Sweeps over intervals that are sorted by start, as scalar loops."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def merge_sorted(start, end, out_start, out_end):
+    kept = 0
+    for i in range(start.size):
+        if end[i] <= start[i]:
+            continue
+        if kept and start[i] <= out_end[kept - 1]:
+            if end[i] > out_end[kept - 1]:
+                out_end[kept - 1] = end[i]
+        else:
+            out_start[kept] = start[i]
+            out_end[kept] = end[i]
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def union_sorted(start, end):
+    total = np.int64(0)
+    reach = np.int64(np.iinfo(np.int64).min)
+    for i in range(start.size):
+        low = start[i] if start[i] > reach else reach
+        if end[i] > low:
+            total += end[i] - low
+            reach = end[i]
+    return total
+
+
+@njit(cache=True)
+def overlap_merged(a_start, a_end, b_start, b_end, out_start, out_end):
+    kept = 0
+    a = 0
+    b = 0
+    while a < a_start.size and b < b_start.size:
+        low = a_start[a] if a_start[a] > b_start[b] else b_start[b]
+        high = a_end[a] if a_end[a] < b_end[b] else b_end[b]
+        if high > low:
+            out_start[kept] = low
+            out_end[kept] = high
+            kept += 1
+        if a_end[a] < b_end[b]:
+            a += 1
+        else:
+            b += 1
+    return kept

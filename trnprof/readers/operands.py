@@ -1,0 +1,88 @@
+"""What the operand text of an instruction tells.
+
+Source: text of real profiles (neuron-profile 2.27 and 2.28), for example
+`S[5] (Tensor)>=4 S[4] (Scalar)++@complete src=fp32@0x2000[1,1][512,1] dst=bf16@0x40[1,1][512,1] channels=128`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+DTYPES = {
+    "fp32": "float32",
+    "float32": "float32",
+    "fp32r": "float32",
+    "fp16": "float16",
+    "float16": "float16",
+    "bf16": "bfloat16",
+    "bfloat16": "bfloat16",
+    "tf32": "tfloat32",
+    "fp8e3": "float8_e3m4",
+    "fp8e4": "float8_e4m3",
+    "fp8e5": "float8_e5m2",
+    "fp8_e3": "float8_e3m4",
+    "fp8_e4": "float8_e4m3",
+    "fp8_e5": "float8_e5m2",
+}
+"""Spellings in profiles; others (uint8, int32) are already what NumPy calls them."""
+
+_ACCESS = re.compile(r"\b(?:src|dst|in|out)\d*=(?:(\w+)@)?\w+((?:\[[^\]]*\])+)")
+_LIST = re.compile(r"\[([^\]]*)\]")
+_GRID = re.compile(r"(?:^|\s)(\d+)\*(\d+)\s*$")
+_CHANNELS = re.compile(r"\bchannels=(\d+)")
+_OPERATOR = re.compile(r"\bops?=([\w,]+)")
+_WAITED = re.compile(r"\$?S\[(\d+)\](?: \([^)]*\))?\s*(?:>=|==)")
+_SIGNALLED = re.compile(r"\bsemaphore=(\d+)")
+_ELEMENT = re.compile(r"\b(?:src|dst)_elem_size=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """Facts in one operand text; None and 0 stand for what it does not say."""
+
+    dtype: str | None = None
+    function: str | None = None
+    partitions: int = 0
+    elements: int = 0
+    """Elements a partition of the larger of source and destination."""
+    waits: bool = False
+    """Names a semaphore that must be reached first."""
+    semaphore: int = -1
+    """Semaphore that a DMA raises when it is done."""
+    element_bytes: int = 0
+    """Contiguous bytes of a DMA descriptor."""
+
+
+def parse_operands(text: str) -> Operands:
+    """Read one operand text; what is not understood stays unknown."""
+    dtype, elements = _access(text)
+    grid, channels = _GRID.search(text), _CHANNELS.search(text)
+    operator, signalled = _OPERATOR.search(text), _SIGNALLED.search(text)
+    sizes = [int(size) for size in _ELEMENT.findall(text) if len(size) < 12]
+    return Operands(
+        dtype=dtype,
+        function=operator[1] if operator else None,
+        partitions=_small(grid or channels),
+        elements=elements,
+        waits=_WAITED.search(text) is not None,
+        semaphore=_small(signalled, absent=-1),
+        element_bytes=min(sizes, default=0),
+    )
+
+
+def _access(text: str) -> tuple[str | None, int]:
+    """The dtype of the first typed access pattern, and the most elements that one covers."""
+    dtype, elements = None, 0
+    for kind, lists in _ACCESS.findall(text):
+        dtype = dtype or (DTYPES.get(kind, kind) if kind else None)
+        sizes = _LIST.findall(lists)[-1].split(",")
+        if all(size.strip().isdigit() and len(size) < 12 for size in sizes):
+            elements = max(elements, prod(int(size) for size in sizes))
+    return dtype, min(elements, 1 << 62)
+
+
+def _small(match: re.Match[str] | None, absent: int = 0) -> int:
+    """The first group as a number that fits a column."""
+    return int(match[1]) if match and len(match[1]) < 9 else absent

@@ -1,0 +1,105 @@
+"""Words and numbers of every screen: `trnprof.words`, and the few forms that only a timeline needs."""
+
+from __future__ import annotations
+
+from trnprof.words import (
+    BOUND_WORDS,
+    ENGINE_CODES,
+    ENGINE_WORDS,
+    MINUS,
+    NARROW,
+    NOT_AVAILABLE,
+    THIN,
+    bound,
+    count,
+    delta,
+    digits,
+    elements,
+    estimate,
+    exact,
+    flops,
+    intensity,
+    interval,
+    listing,
+    moment,
+    of,
+    plain,
+    points,
+    quantity,
+    rate,
+    share,
+    size,
+    time,
+    work,
+)
+
+__all__ = [
+    "BOUND_WORDS",
+    "ENGINE_CODES",
+    "ENGINE_WORDS",
+    "MINUS",
+    "NARROW",
+    "NOT_AVAILABLE",
+    "THIN",
+    "bound",
+    "count",
+    "delta",
+    "digits",
+    "elements",
+    "estimate",
+    "exact",
+    "flops",
+    "intensity",
+    "interval",
+    "listing",
+    "moment",
+    "of",
+    "plain",
+    "plural",
+    "points",
+    "quantity",
+    "rate",
+    "share",
+    "size",
+    "step_of",
+    "tick",
+    "ticks",
+    "time",
+    "work",
+]
+
+_TICK_UNITS = (("s", 10**12), ("ms", 10**9), ("µs", 10**6), ("ns", 10**3), ("ps", 1))
+
+
+def plural(n: int, noun: str) -> str:
+    """A count with its noun: `1 instruction`, `442 instructions`."""
+    return f"{count(n)} {noun}{'' if n == 1 else 's'}"
+
+
+def step_of(span_ps: float, most: int) -> int:
+    """The smallest 1-2-5 step, ps, that puts at most `most` ticks into a span."""
+    raw = max(1.0, span_ps / max(1, most))
+    step = 1
+    while step < raw:
+        for factor in (1, 2, 5):
+            if step * factor >= raw:
+                return step * factor
+        step *= 10
+    return step
+
+
+def ticks(t0_ps: int, t1_ps: int, most: int) -> tuple[tuple[int, str], ...]:
+    """Moments of a ruler and their words, one unit for all."""
+    step = step_of(t1_ps - t0_ps, most)
+    first = -(-t0_ps // step) * step
+    return tuple((at, tick(at, step)) for at in range(int(first), int(t1_ps) + 1, step))
+
+
+def tick(at_ps: int, step_ps: int) -> str:
+    """A moment to the decimals that the step needs: `15 µs`, `27.5 µs`; the unit follows the step."""
+    unit, scale = next(((u, s) for u, s in _TICK_UNITS if step_ps * 50 >= s), _TICK_UNITS[-1])
+    decimals = 0
+    while step_ps * 10**decimals % scale and decimals < 6:
+        decimals += 1
+    text = f"{abs(at_ps) / scale:,.{decimals}f}".replace(",", THIN)
+    return f"{MINUS if at_ps < 0 else ''}{text}{NARROW}{unit}"
