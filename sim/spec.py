@@ -75,8 +75,9 @@ class Device:
             figures[id] = _what_if(figures[id], value, f"what-if: set to {asked[id]}")
         for id, factor, roots in _followers(self, values):
             figures[id] = _what_if(figures[id], _scaled(figures[id].value, factor), f"what-if: moves with {roots}")
-        if values and "roof_bw_nc" in figures and "roof_bw_nc" not in values:
-            figures["roof_bw_nc"] = _what_if(figures["roof_bw_nc"], _bandwidth_roof(figures), "what-if: lower roof")
+        roof = _bandwidth_roof(figures)
+        if "roof_bw_nc" not in values and roof != _bandwidth_roof(self.figures):
+            figures["roof_bw_nc"] = _what_if(figures["roof_bw_nc"], roof, "what-if: the lower of DMA and memory")
         return replace(self, figures=figures)
 
 
@@ -259,17 +260,15 @@ def _peaks(device: Device) -> str:
 def _changed(name: str, figure: Figure, change: float | int | str) -> float | int:
     """The value that a what-if asks for."""
     text = str(change).strip().lower()
-    factor = text.endswith("x")
     try:
         number = float(text.removesuffix("x"))
     except ValueError:
         number = math.nan
-    lowest = 0.0 if figure.unit in COST_UNITS else math.ulp(0.0)
-    if isinstance(change, bool) or not lowest <= number < math.inf:
-        raise InputError(
-            f"{name}: {figure.id} cannot be {change!r}", remedy=f'a number in {figure.unit}, or a factor such as "2x"'
-        )
-    return _scaled(figure.value, number) if factor else _tidy(number, figure.value)
+    value = _scaled(figure.value, number) if text.endswith("x") else _tidy(number, figure.value)
+    if not 0 <= value < math.inf or (value == 0 and figure.unit not in COST_UNITS):
+        limit = f'a number in {figure.unit} or a factor such as "2x"'
+        raise InputError(f"{name}: {figure.id} cannot be {change!r}", remedy=limit)
+    return value
 
 
 def _scaled(value: float | int, factor: float) -> float | int:
@@ -350,12 +349,6 @@ def _instance(record: Mapping[str, Any]) -> Instance:
         source=spelled(record["source"]),
         note=record["note"],
     )
-
-
-def spelled(keys: str) -> str:
-    """Source keys such as "VOY/TKF" in words."""
-    sources = _sources()
-    return "; ".join(sources[key] for key in keys.split("/"))
 
 
 @cache

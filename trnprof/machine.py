@@ -81,7 +81,7 @@ class Machine:
 
     def tensor(self, dtype: str | None) -> Ceiling | None:
         """TensorE's roof for a dtype; bf16's when the dtype is unknown."""
-        return self.get(f"tensor.{_SHORT[family(dtype) or 'bfloat16']}") or self.get("tensor.bf16")
+        return self.get(f"tensor.{_SHORT[family(dtype) or 'bfloat16'].lower()}") or self.get("tensor.bf16")
 
     def of_kind(self, kind: str) -> tuple[Ceiling, ...]:
         return tuple(ceiling for ceiling in self.ceilings if ceiling.kind == kind)
@@ -162,7 +162,6 @@ def cores_a_stack(table: Device) -> int:
 
 def _tensor_roofs(table: Device, cores: int) -> Iterator[Ceiling]:
     """One roof for each distinct height; dtypes of equal height share the faster-named one."""
-    source, basis = _origin(table, "tf_bf16")
     for dtype in peak_dtypes(table):
         kind = family(dtype)
         if kind is None or dtype not in ("float32", "bfloat16", "float8_e4m3", "mxfp8"):
@@ -170,7 +169,9 @@ def _tensor_roofs(table: Device, cores: int) -> Iterator[Ceiling]:
         value = peak_flops(table, dtype) * cores
         if kind == "float8" and value == peak_flops(table, "bfloat16") * cores:
             continue
-        yield Ceiling(f"tensor.{_SHORT[kind]}", f"TensorE {_SHORT[kind]}", value, "FLOP/s", "compute", source, basis,
+        name = _SHORT[kind]
+        source, basis = _origin(table, f"tf_{name.lower()}")
+        yield Ceiling(f"tensor.{name.lower()}", f"TensorE {name}", value, "FLOP/s", "compute", source, basis,
                       _PEAK_NOTES.get(kind, ""))  # fmt: skip
     if peak_dtypes(table, sparse=True):
         source, basis = _origin(table, "tf_sparse")
@@ -181,7 +182,7 @@ def _tensor_roofs(table: Device, cores: int) -> Iterator[Ceiling]:
 
 _PEAK_NOTES = {
     "bfloat16": "2 x rows x columns x clock; fp16 and tf32 run at this rate",
-    "float32": "passes of bf16 rate, as many as an fp32 product needs",
+    "float32": "two passes of two cycles a column",
     "float8": "needs double-row mode",
     "mx": "MXFP8 and MXFP4",
 }
@@ -208,7 +209,8 @@ def _element_roofs(table: Device, cores: int) -> Iterator[Ceiling]:
 def _byte_roofs(table: Device, cores: int) -> Iterator[Ceiling]:
     source, basis = _origin(table, "hbm_nc" if "hbm_nc" in table else "hbm_bw")
     sharing = cores_a_stack(table)
-    note = f"one core's share when all {sharing} cores of a stack are busy" if sharing > 1 else ""
+    place = "a stack" if "hbm_nc" in table else "the chip"
+    note = f"one core's share when all {sharing} cores of {place} are busy" if sharing > 1 else ""
     yield Ceiling("hbm", "HBM" if "hbm_nc" in table else "DRAM", hbm_bandwidth(table) * cores, "B/s", "memory", source,
                   basis, note)  # fmt: skip
     if "dma_engine_peak" in table and "dma_engines_nc" in table:
@@ -218,7 +220,16 @@ def _byte_roofs(table: Device, cores: int) -> Iterator[Ceiling]:
     if "neuronlink_bw" in table:
         source, basis = _origin(table, "neuronlink_bw")
         share = link_bandwidth(table) / table["cores"] * cores
-        yield Ceiling("link", "NeuronLink", share, "B/s", "network", source, "derived", "all links of a chip ÷ its cores")
+        yield Ceiling(
+            "link",
+            "NeuronLink",
+            share,
+            "B/s",
+            "network",
+            source,
+            "derived",
+            "all links of a chip, divided among its cores",
+        )
 
 
 def _captured(made: Machine, said: Mapping[str, float]) -> Machine:

@@ -23,15 +23,16 @@ _DYNAMIC = (QueueType.SOFTWARE_DYNAMIC, QueueType.HARDWARE_DYNAMIC)
 _SIDES = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes")
 
 
-def trigger_rows(draft: Draft) -> np.ndarray:
-    """Rows of the instructions that start a DMA, in their order."""
-    found = marks(draft.strings, column(draft.instructions, "opcode", NONE), "DMA_", "PSEUDO_DMA")
-    found |= marks(draft.strings, column(draft.instructions, "_compiler_opcode", NONE), "PSEUDO_DMA")
-    return np.flatnonzero(found)
+def mark_triggers(draft: Draft) -> None:
+    """Add the column `_trigger`: 0 starts no DMA, 1 starts a prepared one, 2 one whose descriptors are made at run time."""
+    run_time = marks(draft.strings, draft.instructions["opcode"], "DMA_", "PSEUDO_DMA_DIRECT")
+    prepared = marks(draft.strings, column(draft.instructions, "_compiler_opcode", NONE), "PSEUDO_DMA")
+    draft.instructions["_trigger"] = np.where(run_time, 2, prepared.astype(np.int64))
 
 
 def build_transfers(draft: Draft) -> Columns:
     """Fill in `transfer` of the packets; returns the transfers, the profile's own first, unsorted."""
+    mark_triggers(draft)
     own = draft.transfers
     parts = [_own(draft)] if size(own) else []
     packets = draft.packets
@@ -52,7 +53,7 @@ def build_transfers(draft: Draft) -> Columns:
 def _own(draft: Draft) -> Columns:
     """The profile's own transfers with the instruction that starts at their trigger time."""
     part, instructions = draft.transfers, draft.instructions
-    triggers = trigger_rows(draft)
+    triggers = np.flatnonzero(instructions["_trigger"])
     starts = {
         (int(core), int(start)): int(row)
         for row, core, start in zip(
@@ -78,12 +79,16 @@ def _fields(draft: Draft, part: Columns, linked: np.ndarray) -> Columns:
         "queue": column(part, "queue", NONE),
         "queue_type": column(part, "queue_type", QueueType.UNKNOWN),
         "variable": column(part, "variable", NONE),
-        "source_memory": np.where(column(part, "source_memory", NONE) == NONE, source, column(part, "source_memory", NONE)),
+        "source_memory": np.where(
+            column(part, "source_memory", NONE) == NONE, source, column(part, "source_memory", NONE)
+        ),
         "dest_memory": np.where(column(part, "dest_memory", NONE) == NONE, dest, column(part, "dest_memory", NONE)),
         "bytes": column(part, "bytes"),
         "read_bytes": column(part, "read_bytes"),
         "write_bytes": column(part, "write_bytes"),
-        "descriptors": np.where(element > 0, column(part, "bytes") // np.maximum(element, 1), np.zeros(count, np.int64)),
+        "descriptors": np.where(
+            element > 0, column(part, "bytes") // np.maximum(element, 1), np.zeros(count, np.int64)
+        ),
         "_semaphore": np.where(
             column(part, "_semaphore", NONE) == NONE,
             np.append(column(draft.instructions, "_semaphore", NONE), NONE)[linked],
@@ -94,7 +99,9 @@ def _fields(draft: Draft, part: Columns, linked: np.ndarray) -> Columns:
 
 def _memories(instructions: Columns, linked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Source and destination as the trigger's byte counts show them, -1 unknown."""
-    hbm_read, hbm_write, sbuf_read, sbuf_write = (np.append(column(instructions, side), 0)[linked] > 0 for side in _SIDES)
+    hbm_read, hbm_write, sbuf_read, sbuf_write = (
+        np.append(column(instructions, side), 0)[linked] > 0 for side in _SIDES
+    )
     source = np.select([hbm_read, sbuf_read], [Memory.HBM, Memory.SBUF], NONE)
     return source, np.select([hbm_write, sbuf_write], [Memory.HBM, Memory.SBUF], NONE)
 
@@ -130,7 +137,9 @@ def _derive(draft: Draft, rows: np.ndarray, first: int) -> Columns:
     elif linked is None:
         receipt.remark("Some DMA transfers were derived from their packets; what triggered them is not known.")
     else:
-        receipt.remark("Transfers of run-time generated DMAs were derived from packets and semaphores, and match their triggers.")
+        receipt.remark(
+            "Transfers of run-time generated DMAs were derived from packets and semaphores, and match their triggers."
+        )
     packets["transfer"][rows] = stretch + first
     count = int(stretch.max()) + 1
     return _fields(draft, _sums(packets, rows, stretch), np.full(count, NONE) if linked is None else linked)
@@ -154,14 +163,9 @@ def _stretches(packets: Columns, rows: np.ndarray) -> np.ndarray | None:
 def _triggers_of(draft: Draft, rows: np.ndarray, stretch: np.ndarray) -> np.ndarray | None:
     """Row of the trigger of each stretch, None unless number and bytes match."""
     packets, instructions = draft.packets, draft.instructions
-    core = int(packets["core"][rows[0]])
-    match = _QUEUE_ENGINE.match(draft.strings[int(packets["queue"][rows[0]])] or "")
-    if match is None:
-        return None
-    triggers = trigger_rows(draft)
-    on_engine = instructions["engine"][triggers] == ENGINES[match[1].lower()]
-    dynamic = marks(draft.strings, instructions["opcode"][triggers], "DMA_")
-    triggers = triggers[on_engine & dynamic & (instructions["core"][triggers] == core)]
+    engine = engine_of_queue(draft.strings[int(packets["queue"][rows[0]])])
+    mine = (instructions["_trigger"] == 2) & (instructions["engine"] == engine)
+    triggers = np.flatnonzero(mine & (instructions["core"] == packets["core"][rows[0]]))
     triggers = triggers[np.argsort(instructions["start_ps"][triggers], kind="stable")]
     if triggers.size != stretch.max() + 1:
         return None
@@ -205,7 +209,9 @@ def _number(transfers: Columns, derived: int) -> None:
     if derived:
         top = int(transfers["id"][:-derived].max(initial=0))
         fresh = np.arange(derived, dtype=np.int64)
-        transfers["id"][-derived:] = fresh + (top + 1 if top < np.iinfo(np.int64).max - derived else np.iinfo(np.int64).min)
+        transfers["id"][-derived:] = fresh + (
+            top + 1 if top < np.iinfo(np.int64).max - derived else np.iinfo(np.int64).min
+        )
 
 
 def _complete(draft: Draft, transfers: Columns) -> None:

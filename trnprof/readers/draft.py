@@ -69,6 +69,8 @@ class Draft:
     kind: np.ndarray = field(default_factory=lambda: np.empty(0, np.int8))
     queues: dict[tuple[int, int], str] = field(default_factory=dict)
     """Queue names by core and queue number."""
+    tables: dict[str, str] = field(default_factory=dict)
+    """What the file calls the tables here, for the receipt."""
 
 
 def size(columns: Columns) -> int:

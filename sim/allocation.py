@@ -1,0 +1,250 @@
+"""Where every storage lies: real capacity, banks and live ranges.
+
+A tile takes its bytes in all partitions from its first to its last access. Places rotate through the memory, so that a
+buffer is used again as late as possible, as in a pool that gives back the oldest first; where that leaves no room the
+whole memory is placed anew by first fit, then by best fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.compiler import Options
+from sim.errors import CapacityError, InputError
+from sim.memory import Storage
+from sim.program import Program
+from sim.trace import NONE, Finding, Memory
+
+ALIGNMENT = 16
+"""Bytes: the grid on which tiles lie in real profiles (32-byte lines hold two small ones)."""
+
+SHOWN = 6
+"""Live allocations named when memory runs out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Per storage: where it lies and between which instructions; first and last are -1 when nothing accesses it."""
+
+    core: np.ndarray
+    """int16: core of the first access."""
+    partition: np.ndarray
+    """int32: first partition."""
+    offset: np.ndarray
+    """int64: byte offset in each partition; in HBM from the start of the core's share."""
+    first: np.ndarray
+    """int64: first instruction that accesses it."""
+    last: np.ndarray
+    """int64: last instruction that accesses it."""
+    overlaps: np.ndarray
+    """int64[k, 2]: pairs of storages alive at the same time at the same addresses; the kernel chose both."""
+    strategies: Mapping[tuple[int, Memory], str] = field(default_factory=dict)
+    """How each core's memory was filled: `rotate`, `first fit`, `best fit`."""
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One on-chip memory: what it can hold."""
+
+    memory: Memory
+    limit: int
+    """Bytes a partition."""
+    bank: int
+    """Bytes of a bank, 0 for none."""
+    attempts: tuple[tuple[str, int, int], ...]
+    """(name, strategy, bytes that sizes are rounded up to) in the order in which they are tried."""
+
+
+def place(program: Program, options: Options) -> Placement:
+    """Find a place for every storage that is accessed.
+
+    raises: CapacityError naming the allocation and what is alive beside it; InputError for an address outside
+    """
+    core, first, last = _lives(program)
+    partition = np.zeros(len(program.storages), np.int32)
+    offset = np.zeros(len(program.storages), np.int64)
+    strategies = {}
+    memory = np.array([storage.memory for storage in program.storages], np.int8)
+    _place_hbm(program, core, first, offset)
+    overlaps = []
+    for room in _rooms(program, options):
+        for number in np.unique(core[(memory == room.memory) & (first >= 0)]).tolist():
+            chosen = np.flatnonzero((memory == room.memory) & (core == number) & (first >= 0))
+            scene = _Scene(program, room, first, last, partition, offset)
+            strategies[number, room.memory] = scene.fill(chosen)
+            overlaps += scene.overlaps
+    pairs = np.array(overlaps, np.int64).reshape(-1, 2)
+    findings = tuple(_overlap(program, *pair) for pair in overlaps)
+    return Placement(core, partition, offset, first, last, pairs, strategies, findings)
+
+
+def _lives(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per storage: core of its first access, first and last instruction."""
+    count = len(program.storages)
+    instruction = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    storage = program.operands[:, 0]
+    first, last = np.full(count, NONE, np.int64), np.full(count, NONE, np.int64)
+    last[storage] = instruction
+    first[storage[::-1]] = instruction[::-1]
+    core = np.zeros(count, np.int16)
+    used = first >= 0
+    core[used] = program.core[first[used]]
+    return core, first, last
+
+
+def _rooms(program: Program, options: Options) -> tuple[Room, Room]:
+    from sim.jit.allocation import BEST, FIRST, ROTATE
+
+    device = program.device
+    bank = int(device["psum_bank_bytes"])
+    fallback = (("first fit", FIRST, 1), ("best fit", BEST, 1))
+    return (
+        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, (("rotate", ROTATE, 1), *fallback)),
+        Room(Memory.PSUM, int(device["psum_partition_bytes"]), bank, (("rotate", ROTATE, bank), *fallback)),
+    )
+
+
+class _Scene:
+    """One memory of one core while it is filled."""
+
+    def __init__(self, program: Program, room: Room, first: np.ndarray, last: np.ndarray, partition, offset):
+        self.program = program
+        self.room = room
+        self.first = first
+        self.last = last
+        self.partition = partition
+        self.offset = offset
+        self.overlaps: list[tuple[int, int]] = []
+
+    def fill(self, chosen: np.ndarray) -> str:
+        """Place these storages; the name of the strategy that succeeded."""
+        storages = self.program.storages
+        given = np.array([storages[index].address is not None for index in chosen.tolist()], bool)
+        fixed = self._fix(chosen[given])
+        tiles = chosen[~given]
+        order = np.argsort(self.first[tiles], kind="stable")
+        return self._place(tiles[order], fixed)
+
+    def _fix(self, chosen: np.ndarray) -> np.ndarray:
+        """Take the kernel's own addresses; int64[f, 4] (low, high, first, last)."""
+        boxes = np.zeros((chosen.size, 4), np.int64)
+        for row, index in enumerate(chosen.tolist()):
+            storage = self.program.storages[index]
+            partition, low = storage.address
+            self.partition[index], self.offset[index] = partition, low
+            boxes[row] = low, low + storage.pitch, self.first[index], self.last[index]
+            if low < 0 or low + storage.pitch > self.room.limit:
+                raise CapacityError(
+                    f"`{storage.name}` {_shape(storage)} at byte {low} ends at {low + storage.pitch}: "
+                    f"{self.room.memory.name} has {self.room.limit} bytes a partition",
+                    source=self.program.strings[storage.source],
+                )
+        self.overlaps += _overlapping(self.program, chosen, boxes)
+        return boxes
+
+    def _place(self, tiles: np.ndarray, fixed: np.ndarray) -> str:
+        from sim.jit import allocation
+
+        if not tiles.size:
+            return "fixed"
+        pitches = np.array([self.program.storages[index].pitch for index in tiles.tolist()], np.int64)
+        first, last = self.first[tiles], self.last[tiles]
+        by_last = np.argsort(last, kind="stable")
+        offset = np.zeros(tiles.size, np.int64)
+        placed = 0
+        for name, strategy, unit in self.room.attempts:
+            size = -(-pitches // unit) * unit
+            rules = (strategy, self.room.limit, self.room.bank, ALIGNMENT)
+            placed = allocation.place(size, first, last, by_last, rules, fixed, offset)
+            if placed == tiles.size:
+                self.offset[tiles] = offset
+                return name
+        raise self._full(tiles[placed], np.concatenate((tiles[:placed], self._fixed_alive(fixed))))
+
+    def _fixed_alive(self, fixed: np.ndarray) -> np.ndarray:
+        addressed = [s.index for s in self.program.storages if s.address is not None and s.memory is self.room.memory]
+        return np.array(addressed if fixed.size else [], np.int64)
+
+    def _full(self, wanted: int, others: np.ndarray) -> CapacityError:
+        """The error of a storage that found no room."""
+        storages, now = self.program.storages, self.first[wanted]
+        alive = others[(self.first[others] <= now) & (self.last[others] >= now)]
+        taken = sum(storages[index].pitch for index in alive.tolist())
+        largest = sorted(alive.tolist(), key=lambda index: (-storages[index].pitch, index))
+        storage, name = storages[wanted], self.room.memory.name
+        left = "in pieces that are too small" if taken + storage.pitch <= self.room.limit else ""
+        return CapacityError(
+            f"{name} is full: `{storage.name}` {_shape(storage)} wants {storage.pitch} bytes a partition; "
+            f"{taken} of {self.room.limit} are taken{', the rest is ' + left if left else ''} by "
+            f"{_listed(self.program, largest)}",
+            source=self.program.strings[storage.source],
+            remedy="use smaller tiles, or let fewer be alive at once",
+        )
+
+
+def _listed(program: Program, largest: list[int]) -> str:
+    """The largest live allocations with size and line."""
+    shown = [program.storages[index] for index in largest[:SHOWN]]
+    texts = [f"`{s.name}` {_shape(s)} {s.pitch} bytes ({program.strings[s.source]})" for s in shown]
+    more = len(largest) - len(shown)
+    return ", ".join(texts) + (f" and {more} more" if more > 0 else "") if texts else "nothing"
+
+
+def _shape(storage: Storage) -> str:
+    return f"{storage.layout.dtype}{list(storage.layout.shape)}"
+
+
+def _overlapping(program: Program, chosen: np.ndarray, boxes: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs of fixed storages that are alive together and share bytes of a partition."""
+    found, alive = [], []
+    for row in np.argsort(boxes[:, 2], kind="stable").tolist():
+        low, high, first, last = boxes[row].tolist()
+        alive = [other for other in alive if boxes[other, 3] >= first]
+        for other in alive:
+            if boxes[other, 0] < high and low < boxes[other, 1]:
+                one, two = program.storages[chosen[other]], program.storages[chosen[row]]
+                (p, _), (q, _) = one.address, two.address
+                if p < q + two.partitions and q < p + one.partitions:
+                    found.append((int(chosen[other]), int(chosen[row])))
+        alive.append(row)
+    return found
+
+
+def _overlap(program: Program, one: int, two: int) -> Finding:
+    a, b = program.storages[one], program.storages[two]
+    where = program.strings[b.source]
+    return Finding(
+        "overlap",
+        f"`{a.name}` ({program.strings[a.source]}) and `{b.name}` ({where}) share bytes of {a.memory.name} "
+        "while both are in use",
+        source=where,
+    )
+
+
+def _place_hbm(program: Program, core: np.ndarray, first: np.ndarray, offset: np.ndarray) -> None:
+    """One tensor after the other, against the share of device memory that the cores in use have."""
+    device = program.device
+    held = [s for s in program.storages if s.memory is Memory.HBM and (s.role != "INTERNAL" or first[s.index] >= 0)]
+    at = 0
+    for storage in held:
+        offset[storage.index] = at
+        at += -(-storage.nbytes // ALIGNMENT) * ALIGNMENT
+    cores = int(program.core.max(initial=0)) + 1
+    share = (int(device["hbm_bytes"]) << 30) // int(device["cores"]) * cores
+    if at > share:
+        largest = sorted((s.index for s in held), key=lambda index: (-program.storages[index].nbytes, index))
+        raise CapacityError(
+            f"HBM is full: the kernel's tensors take {at} bytes, {cores} of {device['cores']} cores have {share}; "
+            f"the largest are {_tensors(program, largest)}",
+            source=program.strings[program.storages[largest[0]].source],
+            remedy="shard the tensors over more cores",
+        )
+
+
+def _tensors(program: Program, largest: Iterable[int]) -> str:
+    shown = [program.storages[index] for index in list(largest)[:SHOWN]]
+    return ", ".join(f"`{s.name}` {_shape(s)} {s.nbytes} bytes ({program.strings[s.source]})" for s in shown)

@@ -1,0 +1,256 @@
+"""Rows of the legacy profile JSON, decoded to typed records.
+
+A row lacks the keys that do not apply to it. Files that are sound are decoded in one pass; otherwise row by row, so
+that a row of the wrong shape is set aside alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sim.errors import InputError
+from sim.trace import Strings
+from trnprof.readers.receipt import Receipt
+
+Number = int | float
+
+
+class Row(msgspec.Struct, gc=False):
+    """A stretch of time, or with no duration a moment, on one core."""
+
+    timestamp: Number | None = None
+    duration: Number | None = 0
+    subgraph: str = ""
+    id: int | str = 0
+
+
+class Predecessor(msgspec.Struct, gc=False):
+    id: int
+    type: str = ""
+
+
+class InstructionRow(Row, gc=False):
+    duration: Number | None = None
+    fully_qualified_subgraph: str = ""
+    subgroup: str = ""
+    label: str = ""
+    opcode: str = ""
+    operands: str = ""
+    compiler_opcode: str = ""
+    bir_id: str = ""
+    bir_instruction_name: str = ""
+    instruction_type: str = ""
+    activation_fn: str = ""
+    layer: str = ""
+    nki_source_location: str = ""
+    bir_debug_info_source_location: str = ""
+    evt_wait_time: int = 0
+    elements: int = 0
+    hbm_read_bytes: int = 0
+    hbm_write_bytes: int = 0
+    sbuf_read_bytes: int = 0
+    sbuf_write_bytes: int = 0
+    psum_read_bytes: int = 0
+    psum_write_bytes: int = 0
+    spill_save_bytes: int = 0
+    spill_reload_bytes: int = 0
+    predecessors: list[Predecessor] = []
+
+
+class DmaRow(Row, gc=False):
+    duration: Number | None = None
+    aggregated: str = "no"
+    subgroup: str = ""
+    dma_engine: int | str = 0
+    dma_queue: int | str = 0
+    queue_type: str = ""
+    variable: str = ""
+    source: Any = None
+    dest: Any = None
+    semaphore_id: str = ""
+    packet_aggregation_id: int | None = None
+    packet_idx: int | None = 0
+    trigger: Number | None = None
+    transfer_size: int = 0
+    read_size: int = 0
+    write_size: int = 0
+
+
+class SemaphoreRow(Row, gc=False):
+    value: int = 0
+
+
+class PendingRow(Row, gc=False):
+    value: Number = 0
+
+
+class ThrottleRow(Row, gc=False):
+    k: int = 0
+    n: int = 1
+    type: int | str = 99
+
+
+class ThroughputRow(Row, gc=False):
+    transfer_rate: Number = 0
+    hbm_transfer_rate: Number = 0
+
+
+class QueueRow(msgspec.Struct, gc=False):
+    q_name: str = ""
+    q_idx: int = 0
+    subgraph: str = ""
+
+
+class TensorRow(msgspec.Struct, gc=False):
+    variable_name: str = ""
+    type: str = ""
+    shape: str = ""
+    size: int | str = 0
+    load_to_sbuf_dma_count: int = 0
+    load_to_sbuf_total_size_bytes: int = 0
+
+
+class Document(msgspec.Struct, gc=False):
+    """The tables that a trace has a place for; a table without rows is absent."""
+
+    instruction: list[InstructionRow] = []
+    dma: list[DmaRow] = []
+    semaphore_update: list[SemaphoreRow] = []
+    pending_dma: list[PendingRow] = []
+    ham: list[ThrottleRow] = []
+    dma_throughput: list[ThroughputRow] = []
+    instruction_usage: list[dict[str, Any]] = []
+    dma_queues_info: list[QueueRow] = []
+    neff_node: list[TensorRow] = []
+    summary: list[dict[str, Any]] = []
+    metadata: list[dict[str, Any]] = []
+    warnings: list[dict[str, Any]] = []
+    neff_header: list[dict[str, Any]] = []
+    profile_info: list[dict[str, Any]] = []
+
+
+_KINDS: dict[str, Any] = {
+    "instruction": InstructionRow,
+    "dma": DmaRow,
+    "semaphore_update": SemaphoreRow,
+    "pending_dma": PendingRow,
+    "ham": ThrottleRow,
+    "dma_throughput": ThroughputRow,
+    "dma_queues_info": QueueRow,
+    "neff_node": TensorRow,
+}
+
+
+def decode(data: bytes, path: str, receipt: Receipt) -> Document:
+    """The document of a profile; InputError says at which byte JSON breaks off."""
+    try:
+        document = msgspec.json.decode(data, type=Document)
+    except msgspec.ValidationError:
+        return _row_by_row(parse(data, path), path, receipt)
+    except (msgspec.DecodeError, RecursionError):
+        return _row_by_row(parse(data, path), path, receipt)
+    for table in _KINDS:
+        receipt.read(table, len(getattr(document, table)))
+    return document
+
+
+def parse(data: bytes, path: str) -> Any:
+    """JSON, with NaN and Infinity allowed, which Python's own writer produces."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except json.JSONDecodeError as fault:
+        at = len(fault.doc[: fault.pos].encode())
+        whole = "cut off" if fault.pos >= len(fault.doc.rstrip()) - 1 else "not valid"
+        raise InputError(
+            f"{path}: the JSON is {whole} at byte {at} (line {fault.lineno}): {fault.msg}",
+            remedy="write it again with neuron-explorer view --output-format json",
+        ) from None
+    except RecursionError:
+        raise InputError(f"{path}: the JSON is nested too deeply to be a profile") from None
+
+
+def _row_by_row(document: Any, path: str, receipt: Receipt) -> Document:
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: the JSON holds a {type(document).__name__}, a profile is an object of tables")
+    tables: dict[str, Any] = {}
+    for table in Document.__struct_fields__:
+        rows = document.get(table) or []
+        if not isinstance(rows, list):
+            raise InputError(f"{path}: table `{table}` is a {type(rows).__name__}, not a list of rows")
+        if table in _KINDS:
+            receipt.read(table, len(rows))
+            tables[table] = _sound(rows, table, receipt)
+        else:
+            tables[table] = [row for row in rows if isinstance(row, dict)]
+    return Document(**tables)
+
+
+def _sound(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
+    """The rows of the right shape."""
+    kept = []
+    for row in rows:
+        try:
+            kept.append(msgspec.convert(_whole(row), _KINDS[table], strict=False))
+        except (msgspec.ValidationError, OverflowError) as fault:
+            where = str(fault).partition("`$.")[2].rstrip("`")
+            receipt.set_aside(table, f"have a wrong {where}" if where else "are not records")
+    return kept
+
+
+def _whole(row: Any) -> Any:
+    """The row without nulls, and with whole numbers as such."""
+    if not isinstance(row, dict):
+        return row
+    return {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in row.items()
+        if value is not None
+    }
+
+
+def ints(rows: Sequence[Any], name: str) -> np.ndarray:
+    """An integer field; values beyond 64 bits are cut to the limits."""
+    try:
+        return np.fromiter(map(attrgetter(name), rows), np.int64, len(rows))
+    except OverflowError:
+        limit = np.iinfo(np.int64)
+        return np.array([min(max(getattr(row, name), limit.min), limit.max) for row in rows], np.int64)
+
+
+def texts(rows: Sequence[Any], name: str, strings: Strings) -> np.ndarray:
+    """A text field as codes; blank is none."""
+    return strings.codes(storable(getattr(row, name).strip()) or None for row in rows)
+
+
+def storable(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def mapped(rows: Sequence[Any], function: Callable[[Any], int]) -> np.ndarray:
+    return np.fromiter(map(function, rows), np.int64, len(rows))
+
+
+def timed(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
+    """The rows with usable times; the others are set aside with the reason."""
+    faults = [_time_fault(row) for row in rows]
+    for fault in faults:
+        if fault:
+            receipt.set_aside(table, fault)
+    return [row for row, fault in zip(rows, faults, strict=True) if not fault]
+
+
+def _time_fault(row: Row) -> str:
+    start, length = row.timestamp, row.duration
+    if start is None or length is None:
+        return "have no time"
+    if not math.isfinite(start) or not math.isfinite(length):
+        return "have a time that is not a number"
+    return "last less than nothing" if length < 0 else ""

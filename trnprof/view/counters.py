@@ -1,0 +1,188 @@
+"""Levels and rates over time: those that the profile recorded, and the two that follow from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sim.trace import Engine, Memory, Trace
+from trnprof.view import format as words
+from trnprof.view.palette import NEUTRAL
+from trnprof.view.records import Track
+
+_BANK = "psum_bank_"
+
+
+class Steps:
+    """A value that holds until the next change."""
+
+    def __init__(self, time_ps: np.ndarray, value: np.ndarray):
+        self.time_ps = np.ascontiguousarray(time_ps, np.int64)
+        self.value = np.ascontiguousarray(value, np.float64)
+
+    @cached_property
+    def integral(self) -> np.ndarray:
+        """Value times ps from the first change to each one, float64 [changes]."""
+        steps = np.diff(self.time_ps) * self.value[:-1]
+        return np.concatenate(([0.0], np.cumsum(steps)))
+
+    @property
+    def peak(self) -> float:
+        return float(self.value.max()) if self.value.size else 0.0
+
+    def at(self, time_ps: int) -> float | None:
+        """The value at a moment, None before the first change."""
+        k = int(np.searchsorted(self.time_ps, time_ps, "right")) - 1
+        return float(self.value[k]) if k >= 0 else None
+
+    def sample(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and peak between each two edges, float32 [columns]; NaN before the first change.
+
+        edges : int64 [columns + 1], ps, ascending
+        """
+        last = np.searchsorted(self.time_ps, edges, "right") - 1
+        known = last >= 0
+        k = np.maximum(last, 0)
+        reached = np.where(known, self.integral[k] + (edges - self.time_ps[k]) * self.value[k], 0.0)
+        begun = np.maximum(edges, self.time_ps[0])
+        with np.errstate(invalid="ignore"):
+            mean = np.diff(reached) / np.where(np.diff(begun) > 0, np.diff(begun), np.nan)
+        low, high = k[:-1], np.maximum(k[1:], k[:-1])
+        peak = np.maximum.reduceat(self.value, np.stack((low, high + 1), 1).ravel().clip(max=self.value.size - 1))[::2]
+        peak = np.where(high + 1 >= self.value.size, np.maximum(peak, self.value[high]), peak)
+        return mean.astype(np.float32), np.where(np.isnan(mean), np.nan, peak).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A track of one or several step functions."""
+
+    track: Track
+    steps: tuple[Steps, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    name: str
+    code: str
+    unit: str
+    colour: int
+    height: int
+    step: bool = True
+
+
+_KINDS = {
+    "dma_bytes_per_s": _Kind("DMA rate", "GB/s", "B/s", Engine.DMA, 36, step=False),
+    "hbm_bytes_per_s": _Kind("HBM rate", "GB/s", "B/s", Engine.DMA, 36, step=False),
+    "psum": _Kind("PSUM in use", "psum", "share", Engine.TENSOR, 30),
+    "psum_banks": _Kind("PSUM banks", "psum", "share", Engine.TENSOR, 36),
+    "sbuf": _Kind("SBUF in use", "sbuf", "share", Engine.VECTOR, 30),
+    "hbm": _Kind("HBM in use", "hbm", "share", Engine.COLLECTIVE, 30),
+    "pending_dma": _Kind("Pending DMAs", "pend", "", Engine.DMA, 24),
+    "tensor_clock": _Kind("TensorE clock", "GHz", "Hz", Engine.TENSOR, 22),
+}
+
+
+def recorded(trace: Trace, core: int) -> dict[str, tuple[Steps, ...]]:
+    """Step functions by name; the PSUM banks together."""
+    table = trace.counters
+    found: dict[str, tuple[Steps, ...]] = {}
+    here = table.core == core
+    for code in np.unique(table.counter[here]):
+        rows = here & (table.counter == code)
+        name = trace.strings[int(code)] or "counter"
+        steps = Steps(table.time_ps[rows], table.value[rows])
+        key = "psum_banks" if name.startswith(_BANK) else name
+        found[key] = (*found.get(key, ()), steps)
+    return found
+
+
+def counters(trace: Trace, core: int, roofs: Mapping[str, float]) -> list[Counter]:
+    """Every counter of a core, in the order of the screen.
+
+    roofs : limits of the machine by counter name, in the counter's unit
+    """
+    found = recorded(trace, core)
+    if "dma_bytes_per_s" not in found:
+        steps = transfer_rate(trace, core)
+        if steps is not None:
+            found["dma_bytes_per_s"] = (steps,)
+    if "sbuf" not in found and "sbuf" in roofs:
+        steps = occupancy(trace, core, roofs["sbuf"])
+        if steps is not None:
+            found["sbuf"] = (steps,)
+    order = [*_KINDS, *sorted(set(found) - set(_KINDS))]
+    return [_counter(core, name, found[name], roofs) for name in order if name in found]
+
+
+def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str, float]) -> Counter:
+    kind = _KINDS.get(name) or _Kind(words.plain(name, 32), name[:4], _unit(name), NEUTRAL, 30, "per_s" not in name)
+    peak = max(s.peak for s in steps)
+    roof = roofs.get(name) if kind.unit != "share" else None
+    top = max(1.0 if kind.unit == "share" and peak > 0.2 else peak * 1.08, (roof or 0) * 1.06) or 1.0
+    track = Track(
+        id=f"c{core}.n.{name}",
+        group=f"c{core}.counters",
+        group_name="",
+        name=kind.name,
+        code=kind.code,
+        kind="counter",
+        colour=int(kind.colour),
+        core=core,
+        height=kind.height,
+        top=float(top),
+        top_words=f"roof {words.quantity(roof, kind.unit)}" if roof else f"max {_level(name, peak, kind.unit, roofs)}",
+        roof=roof,
+        step=kind.step,
+        words=_level(name, peak, kind.unit, roofs),
+    )
+    if len(steps) > 1:
+        used = sum(s.peak > 0 for s in steps)
+        track = replace(
+            track, kind="banks", lanes=len(steps), lane_height=4, height=4 * len(steps) + 4,
+            words=f"{used} of {len(steps)}", top=1.0,
+        )  # fmt: skip
+    return Counter(track, steps)
+
+
+def _level(name: str, value: float, unit: str, roofs: Mapping[str, float]) -> str:
+    """A peak in words: of a memory whose size is known in bytes, else as it is."""
+    if unit == "share" and name in roofs:
+        return f"{words.size(round(value * roofs[name]))} of {words.size(roofs[name])}"
+    return words.quantity(value, unit)
+
+
+def _unit(name: str) -> str:
+    return "B/s" if name.endswith("bytes_per_s") else "FLOP/s" if name.endswith("flops_per_s") else ""
+
+
+def transfer_rate(trace: Trace, core: int) -> Steps | None:
+    """Bytes per second in flight: every packet's (else every transfer's) bytes spread evenly over its time."""
+    table = trace.packets if len(trace.packets) else trace.transfers
+    here = np.flatnonzero((table.core == core) & (table.bytes > 0) & (table.end_ps > table.start_ps))
+    if not here.size:
+        return None
+    start, end = table.start_ps[here], table.end_ps[here]
+    return summed(start, end, table.bytes[here] / (end - start) * 1e12)
+
+
+def occupancy(trace: Trace, core: int, partition_bytes: float) -> Steps | None:
+    """Share of an SBUF partition that is allocated."""
+    table = trace.allocations
+    here = np.flatnonzero((table.core == core) & (table.memory == Memory.SBUF))
+    if not here.size:
+        return None
+    return summed(table.start_ps[here], table.end_ps[here], table.bytes[here] / partition_bytes)
+
+
+def summed(start: np.ndarray, end: np.ndarray, value: np.ndarray) -> Steps:
+    """The sum of values that each hold over an interval."""
+    time = np.concatenate((start, end))
+    change = np.concatenate((value, -value))
+    times, inverse = np.unique(time, return_inverse=True)
+    level = np.cumsum(np.bincount(inverse, change, times.size))
+    level[np.abs(level) < 1e-9 * max(1.0, float(np.abs(value).max()))] = 0.0
+    return Steps(times, level)

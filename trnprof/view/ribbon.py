@@ -1,0 +1,90 @@
+"""Which bound holds when: every moment of the kernel window charged once, to the most limiting thing active."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.trace import COMPUTE_ENGINES, Engine, QueueType, Trace
+from trnprof.intervals import Spans, clip, gaps, overlap
+from trnprof.view.palette import BOUNDS
+
+COMPUTE, BANDWIDTH, CAPACITY, NETWORK, LATENCY = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Ribbon:
+    """Consecutive stretches that fill a window, sorted; int64 [stretches] and int8 [stretches]."""
+
+    start_ps: np.ndarray
+    end_ps: np.ndarray
+    bound: np.ndarray
+    """Index of `palette.BOUNDS`."""
+
+    def at(self, time_ps: np.ndarray) -> np.ndarray:
+        """The bound that holds at each moment; latency outside the window."""
+        if not self.start_ps.size:
+            return np.full(time_ps.shape, LATENCY, np.int8)
+        k = np.searchsorted(self.start_ps, time_ps, "right") - 1
+        inside = (k >= 0) & (time_ps < self.end_ps[-1])
+        return np.where(inside, self.bound[np.maximum(k, 0)], LATENCY).astype(np.int8)
+
+    def shares(self, t0_ps: int, t1_ps: int) -> np.ndarray:
+        """ps charged to each bound in a window, int64 [bounds]."""
+        inside = (self.end_ps > t0_ps) & (self.start_ps < t1_ps)
+        length = np.minimum(self.end_ps[inside], t1_ps) - np.maximum(self.start_ps[inside], t0_ps)
+        return np.bincount(self.bound[inside], length, len(BOUNDS)).astype(np.int64)
+
+
+def ribbon(trace: Trace, window: tuple[int, int], core: int | None = None) -> Ribbon:
+    """The stretches of one core, of all cores together without one."""
+    free: Spans = (np.array([window[0]], np.int64), np.array([window[1]], np.int64))
+    parts: list[tuple[Spans, int]] = []
+    for bound, active in _classes(trace, core):
+        taken = overlap(free, clip(*active, *window))
+        parts.append((taken, bound))
+        free = _without(free, taken, window)
+    parts.append((free, LATENCY))
+    start = np.concatenate([spans[0] for spans, _ in parts])
+    end = np.concatenate([spans[1] for spans, _ in parts])
+    bound = np.concatenate([np.full(spans[0].size, which, np.int8) for spans, which in parts])
+    order = np.argsort(start, kind="stable")
+    return _joined(start[order], end[order], bound[order])
+
+
+def _classes(trace: Trace, core: int | None):
+    """What can be active, most limiting first."""
+    ins, moved, packets = trace.instructions, trace.transfers, trace.packets
+    here = ~ins.control if core is None else ~ins.control & (ins.core == core)
+    table = moved if len(moved) else packets
+    payload = (table.bytes > 0) & (table.queue_type != QueueType.INSTRUCTION)
+    if core is not None:
+        payload &= table.core == core
+    others = [int(e) for e in COMPUTE_ENGINES if e != Engine.TENSOR]
+    spilled = here & ((ins.spill_save_bytes > 0) | (ins.spill_reload_bytes > 0))
+
+    def rows(mask: np.ndarray) -> Spans:
+        return ins.start_ps[mask], ins.end_ps[mask]
+
+    yield COMPUTE, rows(here & (ins.engine == Engine.TENSOR))
+    yield CAPACITY, rows(spilled)
+    yield BANDWIDTH, (table.start_ps[payload], table.end_ps[payload])
+    yield NETWORK, rows(here & (ins.engine == Engine.COLLECTIVE))
+    yield COMPUTE, rows(here & np.isin(ins.engine, [*others, int(Engine.OTHER)]))
+
+
+def _without(free: Spans, taken: Spans, window: tuple[int, int]) -> Spans:
+    """The free stretches less what was taken."""
+    return overlap(free, gaps(*taken, *window))
+
+
+def _joined(start: np.ndarray, end: np.ndarray, bound: np.ndarray) -> Ribbon:
+    """Neighbours of the same bound become one stretch."""
+    if not start.size:
+        return Ribbon(start, end, bound)
+    first = np.flatnonzero(np.concatenate(([True], (bound[1:] != bound[:-1]) | (start[1:] != end[:-1]))))
+    last = np.concatenate((first[1:] - 1, [start.size - 1]))
+    return Ribbon(start[first], end[last], bound[first])
+
+

@@ -1,0 +1,309 @@
+"""The timeline at the resolution of a screen: tracks, frames and the overview."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+
+import numpy as np
+
+from sim.trace import NONE, Engine, Trace, Wait
+from trnprof.machine import Machine
+from trnprof.view import format as words
+from trnprof.view import tracks
+from trnprof.view.counters import Counter, counters
+from trnprof.view.labels import Labels
+from trnprof.view.lanes import Columns, Lane
+from trnprof.view.palette import NEUTRAL
+from trnprof.view.records import ESTIMATE, KERNEL, WORK, Frame, Overview, Track, Viewport
+from trnprof.view.ribbon import Ribbon, ribbon
+from trnprof.view.tracks import Row
+
+COLOURS = ("engine", "bound", "wait")
+"""What colour can say, in the order in which `c` steps through."""
+
+QUANTUM = 256
+"""Frames begin and end at multiples of so many buckets, so that neighbouring views share them."""
+
+KEPT_FRAMES = 48
+
+GAP_BUCKETS = 2
+"""Idle time shorter than this is not drawn: its share of a cluster shows it."""
+
+_KEPT_OVERVIEWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """What one lane adds to a frame."""
+
+    position: int
+    lane: int
+    marks: np.ndarray
+    colour: np.ndarray
+    label: np.ndarray
+
+
+class Timeline:
+    """All tracks of a trace, and frames of them."""
+
+    def __init__(self, trace: Trace, window: tuple[int, int], machine: Machine):
+        self.trace = trace
+        self.window = window
+        self.machine = machine
+        self.labels = Labels(trace)
+        self.columns = tracks.instruction_columns(trace)
+        self._frames: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
+        self._overviews: OrderedDict[int, Overview] = OrderedDict()
+        self._lock = Lock()
+
+    @cached_property
+    def cores(self) -> tuple[int, ...]:
+        seen = [np.unique(table.core) for _, table in self.trace.tables() if "core" in table.columns and len(table)]
+        return tuple(int(core) for core in np.unique(np.concatenate(seen)) if core >= 0) if seen else (0,)
+
+    @cached_property
+    def rows(self) -> dict[str, Row | Counter]:
+        """Everything that can be drawn, by id, in the order of the screen."""
+        found: dict[str, Row | Counter] = {}
+        for core in self.cores:
+            for row in self._rows_of(core):
+                found[row.track.id] = self._named(row)
+        return found
+
+    def _rows_of(self, core: int) -> list[Row | Counter]:
+        ribbon_lane = Lane(Columns(self.ribbon(core).start_ps, self.ribbon(core).end_ps, self._all_work(core)))
+        bound = Track(f"c{core}.bound", f"c{core}.regions", "", "bound", "bnd", "bound", NEUTRAL, core, height=13)
+        found: list[Row | Counter] = [Row(bound, (ribbon_lane,))]
+        region = tracks.region_row(self.trace, core)
+        found += [region] if region else []
+        engines = [self._busy(row) for row in tracks.engine_rows(self.trace, self.columns, core)]
+        dma = tracks.dma_rows(
+            self.trace, core, tracks.transfer_columns(self.trace), tracks.packet_columns(self.trace)
+        )
+        found += [row for row in engines if row.track.engine != Engine.COLLECTIVE]
+        found += dma
+        found += [row for row in engines if row.track.engine == Engine.COLLECTIVE]
+        return [*found, *counters(self.trace, core, self._roofs())]
+
+    def _all_work(self, core: int) -> np.ndarray:
+        return np.full(self.ribbon(core).start_ps.size, WORK, np.uint8)
+
+    def _named(self, row: Row | Counter) -> Row | Counter:
+        """The group's title; it names the core where there are several."""
+        core, _, group = row.track.group.partition(".")
+        title = tracks.GROUPS[group] + (f", core {core[1:]}" if len(self.cores) > 1 else "")
+        return replace(row, track=replace(row.track, group_name=title))
+
+    def _busy(self, row: Row) -> Row:
+        t0, t1 = self.window
+        if t1 <= t0:
+            return row
+        share = sum(float(lane.coverage(t0, t1)[0]) for lane in row.lanes[:1]) / (t1 - t0)
+        return replace(row, track=replace(row.track, busy=share, words=words.share(share)))
+
+    def _roofs(self) -> dict[str, float]:
+        """Limits for the counters, one core's share."""
+        figures = {c.id: c.value / self.machine.cores for c in self.machine.ceilings}
+        roofs = {"dma_bytes_per_s": figures.get("dma"), "hbm_bytes_per_s": figures.get("hbm")}
+        if self.machine.wire:
+            roofs["dma_bytes_per_s"] = self.machine.wire / self.machine.cores
+        table = self.machine.figures
+        if table is not None:
+            roofs["sbuf"] = table.get("sbuf_partition_bytes")
+        return {name: value for name, value in roofs.items() if value}
+
+    @cached_property
+    def _ribbons(self) -> dict[int, Ribbon]:
+        return {core: ribbon(self.trace, self.window, core) for core in self.cores}
+
+    def ribbon(self, core: int | None = None) -> Ribbon:
+        """Which bound holds when; of all cores together without one."""
+        if core is None and len(self.cores) == 1:
+            core = self.cores[0]
+        return self._whole_ribbon if core is None else self._ribbons[core]
+
+    @cached_property
+    def _whole_ribbon(self) -> Ribbon:
+        return ribbon(self.trace, self.window)
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        return tuple(row.track for row in self.rows.values())
+
+    # --- frames ---------------------------------------------------------------------------------------------------
+
+    def frame(self, viewport: Viewport, ids: Sequence[str] | None = None, colour: str = "engine") -> Frame:
+        """What to draw of the tracks (all without ids) in the viewport, which is widened to whole quanta."""
+        bucket = viewport.bucket_ps
+        quantum = bucket * QUANTUM
+        t0 = viewport.t0_ps // quantum * quantum
+        t1 = max(t0 + quantum, -(-viewport.t1_ps // quantum) * quantum)
+        chosen = tuple(self.rows) if ids is None else tuple(i for i in dict.fromkeys(ids) if i in self.rows)
+        key = (chosen, colour, bucket, t0, t1)
+        with self._lock:
+            if key in self._frames:
+                self._frames.move_to_end(key)
+                return self._frames[key]
+        frame = self._draw(chosen, colour, bucket, t0, t1)
+        with self._lock:
+            self._frames[key] = frame
+            while len(self._frames) > KEPT_FRAMES:
+                self._frames.popitem(last=False)
+        return frame
+
+    def _draw(self, ids: tuple[str, ...], colour: str, bucket: int, t0: int, t1: int) -> Frame:
+        parts: list[_Marks] = []
+        idle: list[tuple[int, np.ndarray]] = []
+        levels: list[tuple[int, np.ndarray, np.ndarray]] = []
+        edges = np.arange(t0, t1 + 1, bucket, dtype=np.int64)
+        for position, name in enumerate(ids):
+            row = self.rows[name]
+            if isinstance(row, Counter):
+                levels += [(position, *steps.sample(edges)) for steps in row.steps]
+                continue
+            for number, lane in enumerate(row.lanes):
+                marks = lane.marks(t0, t1, bucket)
+                if marks.size:
+                    parts.append(_Marks(position, number, marks, *self._look(row.track, marks, colour)))
+            if row.idle is not None:
+                idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket)))
+        return self._assemble(ids, colour, bucket, (t0, t1), parts, idle, levels)
+
+    def _within(self, t0: int, t1: int) -> tuple[int, int]:
+        """Idle time is told inside the kernel window only: outside of it nothing is waited for."""
+        return max(t0, self.window[0]), max(min(t1, self.window[1]), max(t0, self.window[0]))
+
+    def _look(self, track: Track, marks: np.ndarray, colour: str) -> tuple[np.ndarray, np.ndarray]:
+        """Colour index and label code of each mark."""
+        start, body, longest, flags = (marks[:, k] for k in (0, 2, 6, 7))
+        if track.kind == "bound":
+            return self.ribbon(track.core).bound[longest], np.full(len(marks), NONE, np.int32)
+        if track.kind == "regions":
+            return self.trace.regions.kind[longest], self.labels.regions(longest)
+        write: Callable[[np.ndarray], np.ndarray] = {
+            "instructions": self.labels.instructions,
+            "transfers": self.labels.transfers,
+        }.get(track.kind, lambda rows: np.full(rows.size, NONE, np.int32))
+        if colour == "bound":
+            shown = self.ribbon(track.core).at((start + body) // 2)
+        else:
+            shown = np.where((flags & WORK > 0) & (colour == "engine"), track.colour, NEUTRAL)
+        return shown.astype(np.int8), write(longest)
+
+    def _assemble(self, ids, colour, bucket, span, parts, idle, levels) -> Frame:
+        def column(values: list[np.ndarray], dtype: type) -> np.ndarray:
+            return np.concatenate(values).astype(dtype) if values else np.empty(0, dtype)
+
+        marks = np.concatenate([p.marks for p in parts]) if parts else np.empty((0, 8), np.int64)
+        gaps = np.concatenate([g for _, g in idle]) if idle else np.empty((0, 3), np.int64)
+        label = column([p.label for p in parts], np.int32)
+        gap_colour, gap_label = self.causes(gaps[:, 2])
+        length = np.maximum(1, marks[:, 1] - marks[:, 0])
+        return Frame(
+            t0_ps=span[0],
+            t1_ps=span[1],
+            bucket_ps=bucket,
+            tracks=ids,
+            colour_by=colour,
+            track=column([np.full(len(p.marks), p.position) for p in parts], np.int16),
+            lane=column([np.full(len(p.marks), p.lane) for p in parts], np.int16),
+            start_ps=marks[:, 0].copy(),
+            end_ps=marks[:, 1].copy(),
+            body_ps=marks[:, 2].copy(),
+            row=marks[:, 3].copy(),
+            longest=marks[:, 6].copy(),
+            count=marks[:, 4].astype(np.int32),
+            busy=np.minimum(1.0, marks[:, 5] / length).astype(np.float32),
+            colour=column([p.colour for p in parts], np.int8),
+            flags=self._flags(marks),
+            label=label,
+            gap_track=column([np.full(len(g), position) for position, g in idle], np.int16),
+            gap_start_ps=np.maximum(gaps[:, 0], self.window[0]),
+            gap_end_ps=gaps[:, 1].copy(),
+            gap_row=gaps[:, 2].copy(),
+            gap_colour=gap_colour,
+            gap_label=gap_label,
+            counter_tracks=np.array([position for position, _, _ in levels], np.int16),
+            values=np.stack([mean for _, mean, _ in levels]) if levels else np.empty((0, 0), np.float32),
+            peaks=np.stack([peak for _, _, peak in levels]) if levels else np.empty((0, 0), np.float32),
+            labels=self.labels.pick(np.concatenate((label, gap_label))),
+        )
+
+    def _flags(self, marks: np.ndarray) -> np.ndarray:
+        flags = marks[:, 7].copy()
+        flags |= ESTIMATE if self.trace.meta.is_simulation else 0
+        flags[(marks[:, 0] >= self.window[0]) & (marks[:, 0] < self.window[1])] |= KERNEL
+        return flags.astype(np.uint8)
+
+    def causes(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each instruction that an engine idled before: the culprit's colour and the label of the gap."""
+        table = self.trace.instructions
+        wait, other = table.wait[rows], table.wait_for[rows]
+        engine = np.where(other >= 0, table.engine[np.maximum(other, 0)], NONE) if len(table) else other
+        own = table.engine[rows]
+        label = np.full(len(rows), NONE, np.int32)
+        colour = np.full(len(rows), NEUTRAL, np.int8)
+        for kind, culprit in np.unique(np.stack((wait, engine)), axis=1).T.tolist() if len(rows) else []:
+            where = (wait == kind) & (engine == culprit)
+            index, text = cause(kind, culprit)
+            colour[where] = index
+            label[where] = self.labels.intern((f"waits for {text}", text))
+        same = (colour == own) & (wait == Wait.OPERAND)
+        return np.where(same, own, colour).astype(np.int8), label
+
+    # --- overview -------------------------------------------------------------------------------------------------
+
+    def overview(self, extent: tuple[int, int], columns: int) -> Overview:
+        """The whole trace: how busy each engine is in each column."""
+        with self._lock:
+            if columns in self._overviews:
+                return self._overviews[columns]
+        lines = [(row.track, row.lanes) for row in self.rows.values() if isinstance(row, Row) and _in_overview(row)]
+        busy = np.zeros((len(lines), columns), np.float32)
+        width = max(1, extent[1] - extent[0]) / columns
+        for k, (_, lanes) in enumerate(lines):
+            covered = sum(lane.coverage(*extent, columns) for lane in lanes)
+            busy[k] = np.minimum(1.0, covered / width / len(lanes))
+        found = Overview(*extent, tuple(t.name for t, _ in lines), tuple(t.colour for t, _ in lines), busy)
+        with self._lock:
+            self._overviews[columns] = found
+            while len(self._overviews) > _KEPT_OVERVIEWS:
+                self._overviews.popitem(last=False)
+        return found
+
+
+def _in_overview(row: Row) -> bool:
+    """Engines and the DMA engines as one line; SyncE only issues."""
+    if row.track.kind == "packets":
+        return True
+    return row.track.kind == "instructions" and not row.track.minor and row.track.engine != Engine.SYNC
+
+
+_CAUSES = {
+    Wait.DMA: (Engine.DMA, "DMA"),
+    Wait.BUFFER: (NEUTRAL, "a free buffer"),
+    Wait.PORT: (NEUTRAL, "a memory port"),
+    Wait.TABLE: (Engine.SCALAR, "the activation table"),
+    Wait.QUEUE: (Engine.DMA, "the DMA queue"),
+    Wait.BANDWIDTH: (Engine.DMA, "HBM bandwidth"),
+    Wait.ISSUE: (Engine.SYNC, "the DMA trigger"),
+    Wait.COLLECTIVE: (Engine.COLLECTIVE, "a collective"),
+    Wait.ENGINE: (NEUTRAL, "issue"),
+}
+
+
+def cause(wait: int, engine: int) -> tuple[int, str]:
+    """Colour and words of what was waited for; `engine` of the instruction that bound the start, -1 unknown."""
+    if wait in _CAUSES and not (wait == Wait.BUFFER and engine >= 0):
+        index, text = _CAUSES[Wait(wait)]
+        return int(index), text
+    if engine >= 0:
+        name = words.ENGINE_WORDS[engine]
+        return engine, f"{name}, to free a buffer" if wait == Wait.BUFFER else name
+    return NEUTRAL, "something the profile does not tell"
+
+
