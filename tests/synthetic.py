@@ -122,7 +122,7 @@ def attention(names: dict[str, str] | None = None, simulated: bool = False, core
         counter=text.codes(["sbuf"] * 3 + ["tensor_clock"] * 2),
         core=np.full(5, core, np.int16),
         time_ps=np.array([0, 12, 25, 0, 18]) * US,
-        value=np.array([0, 0.25, 0, 1.2e9, 2.4e9]),
+        value=np.array([0, 0.25, 0, 0.5, 1.0]),
     )
     edges = Edges(
         signaler=np.array([1, 2, 4, 1, 5, 6, 7]),

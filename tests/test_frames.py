@@ -65,10 +65,18 @@ def test_whole_blocks_change_nothing(pipelined, bucket):
 
 
 @settings(max_examples=40, deadline=None)
-@given(rows=rows_strategy, t0=st.integers(0, 500), span=st.integers(1, 900), shortest=st.sampled_from([1, 3, 17]))
-def test_gaps_are_what_the_slow_twin_finds(rows, t0, span, shortest):
-    found = [tuple(int(x) for x in gap) for gap in lane_of(rows).gaps(t0, t0 + span, shortest)]
-    assert found == naive.gaps(rows, t0, t0 + span, shortest)
+@given(
+    rows=rows_strategy, t0=st.integers(0, 500), span=st.integers(1, 900), shortest=st.sampled_from([1, 3, 17]),
+    origin=st.integers(0, 300),
+)  # fmt: skip
+def test_gaps_are_what_the_slow_twin_finds(rows, t0, span, shortest, origin):
+    found = [tuple(int(x) for x in gap) for gap in lane_of(rows).gaps(t0, t0 + span, shortest, origin)]
+    assert found == naive.gaps(rows, t0, t0 + span, shortest, origin)
+
+
+def test_whole_blocks_hide_no_gap():
+    rows = [naive.Row(2 * i, 2 * i + 1) for i in range(5000)] + [naive.Row(20_000 + i, 20_001 + i) for i in range(5000)]
+    assert lane_of(rows).gaps(-60, 40_000, 5, -50).tolist() == [[-50, 0, 0], [9999, 20_000, 5000]]
 
 
 @settings(max_examples=40, deadline=None)

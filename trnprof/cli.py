@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from inspect import cleandoc
+from textwrap import dedent
 from types import ModuleType
 from typing import NoReturn
 
@@ -17,6 +17,7 @@ from sim.errors import TrnprofError, UsageError
 from trnprof import __doc__ as purpose
 from trnprof import __version__
 from trnprof.commands import COMMANDS
+from trnprof.commands.streams import say
 
 INTERRUPTED = 130
 CLOSED_PIPE = 141
@@ -33,7 +34,7 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="trnprof", description=purpose, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"trnprof {__version__}")
-    _declare_traceback(parser, default=False)
+    declare_traceback(parser, default=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     for name, module in COMMANDS.items():
         _declare_command(commands, name, module)
@@ -41,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _declare_command(commands: argparse._SubParsersAction, name: str, module: ModuleType) -> None:
-    text = cleandoc(module.execute.__doc__)
+    text = dedent("    " + module.execute.__doc__).strip()
     command = commands.add_parser(
         name,
         help=text.partition("\n")[0].rstrip("."),
@@ -50,11 +51,11 @@ def _declare_command(commands: argparse._SubParsersAction, name: str, module: Mo
         allow_abbrev=False,
     )
     module.declare(command)
-    _declare_traceback(command, default=argparse.SUPPRESS)
+    declare_traceback(command)
     command.set_defaults(execute=module.execute, command=name)
 
 
-def _declare_traceback(parser: argparse.ArgumentParser, default: bool | str) -> None:
+def declare_traceback(parser: argparse.ArgumentParser, default: bool | str = argparse.SUPPRESS) -> None:
     parser.add_argument("--traceback", action="store_true", default=default, help="show where an error comes from")
 
 
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--traceback" in argv or os.environ.get("TRNPROF_TRACEBACK", "0") not in ("", "0"):
             raise
-        print(f"trnprof: {_one_line(error)}", file=sys.stderr)
+        say(f"trnprof: {_one_line(error)}")
         return error.exit_code if isinstance(error, TrnprofError) else TrnprofError.exit_code
     return code or 0
 
@@ -89,5 +90,3 @@ def _one_line(error: Exception) -> str:
     else:
         text = f"{type(error).__name__}: {error} (a fault of trnprof's own; --traceback shows where)"
     return " ".join(text.split())
-
-

@@ -6,7 +6,7 @@ Rates are per second and for all cores of the trace together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -83,6 +83,19 @@ class Machine:
         """TensorE's roof for a dtype; bf16's when the dtype is unknown."""
         return self.get(f"tensor.{_SHORT[family(dtype) or 'bfloat16'].lower()}") or self.get("tensor.bf16")
 
+    def mixed(self, work: Sequence[tuple[str, int]]) -> Ceiling | None:
+        """TensorE's roof for FLOPs of several dtypes, given as (dtype, FLOPs): all of them over their time at peak."""
+        roofs = [(self.tensor(dtype), flops) for dtype, flops in work if flops > 0]
+        if not roofs or any(roof is None for roof, _ in roofs):
+            return self.get("tensor.bf16")
+        first = roofs[0][0]
+        if all(roof == first for roof, _ in roofs):
+            return first
+        value = sum(flops for _, flops in roofs) / sum(flops / roof.value for roof, flops in roofs)
+        names = " + ".join(dict.fromkeys(short(dtype) for dtype, flops in work if flops > 0))
+        return replace(first, id="tensor.mixed", name=f"TensorE {names}", value=value, basis="derived",
+                       source="the roofs of the dtypes, weighted by their FLOPs", note="")  # fmt: skip
+
     def of_kind(self, kind: str) -> tuple[Ceiling, ...]:
         return tuple(ceiling for ceiling in self.ceilings if ceiling.kind == kind)
 
@@ -123,9 +136,9 @@ def bf16_factor(dtype: str | None, device_name: str) -> float:
 
 
 def working_cores(trace: Trace) -> int:
-    """How many physical cores have instructions in the trace, at least one."""
-    core = trace.instructions.core
-    return max(1, np.count_nonzero(np.bincount(core[core >= 0]))) if len(core) else 1
+    """How many physical cores do work in the trace, at least one; a core that only runs control does none."""
+    core = trace.instructions.core[~trace.instructions.control]
+    return max(1, int(np.count_nonzero(np.bincount(core[core >= 0])))) if core.size else 1
 
 
 def _of_trace(trace: Trace, cores: int | None) -> Machine:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.trace import NONE, RegionKind, Table, Trace
-from trnprof.intervals import union_ps
-from trnprof.work import Index, Work, measure
+from trnprof.intervals import Spans, merge
+from trnprof.work import Index, Work, length_ps, measure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +37,8 @@ class Region:
     """Transfers that these triggered; int64, ascending."""
     packets: np.ndarray
     """Packets of these transfers that carry payload; int64, ascending."""
+    spans: Spans
+    """Its own time, sorted and apart: all of the window, or a line's work and waits."""
     work: Work
 
     @property
@@ -49,8 +51,9 @@ def whole(trace: Trace, index: Index | None = None) -> Region:
     index = index or Index(trace)
     start, end = window(trace)
     parts = _inside(index, start, end, begun=True)
+    spans = _window(start, end)
     work = measure(index, *parts, end - start, (start, end))
-    return Region(NONE, "whole", trace.meta.kernel or "whole trace", None, 0, NONE, start, end, *parts, work)
+    return Region(NONE, "whole", trace.meta.kernel or "whole trace", None, 0, NONE, start, end, *parts, spans, work)
 
 
 def window(trace: Trace) -> tuple[int, int]:
@@ -70,8 +73,9 @@ def selection(trace: Trace, t0: int, t1: int, index: Index | None = None) -> Reg
     index = index or Index(trace)
     low, high = min(t0, t1), max(t0, t1)
     parts = _inside(index, low, high)
+    spans = _window(low, high)
     work = measure(index, *parts, high - low, (low, high), prorate=True)
-    return Region(NONE, "selection", "selection", None, 0, NONE, low, high, *parts, work)
+    return Region(NONE, "selection", "selection", None, 0, NONE, low, high, *parts, spans, work)
 
 
 def by_region(trace: Trace, index: Index | None = None) -> tuple[Region, ...]:
@@ -101,10 +105,9 @@ def by_source_line(trace: Trace, index: Index | None = None) -> tuple[Region, ..
     source = trace.instructions.source[index.worked]
     order = np.argsort(source, kind="stable")
     codes, starts = np.unique(source[order], return_index=True)
-    idle = index.idle_ps
     parts = np.split(order, starts[1:])
     lines = [
-        _of_line(index, int(code), np.sort(index.worked[part]), idle)
+        _of_line(index, int(code), np.sort(index.worked[part]))
         for code, part in zip(codes, parts, strict=True)
         if code >= 0
     ]
@@ -134,27 +137,32 @@ def _of_tree(index: Index, row: int, depth: int, rows: np.ndarray) -> Region:
     parts = rows, transfers, index.packets_of(transfers)
     kind = RegionKind(int(table.kind[row])).name.lower()
     line = kind == "line"
-    time_ps = _own_time(index, rows, transfers, index.idle_ps) if line else end - start
-    work = measure(index, *parts, time_ps, None if line else (start, end))
+    spans = _own_time(index, rows, transfers) if line else _window(start, end)
+    work = measure(index, *parts, length_ps(spans), None if line else (start, end))
     name, source = text(table, "name", row) or kind, text(table, "source", row)
-    return Region(row, kind, name, source, depth, int(table.parent[row]), start, end, *parts, work)
+    return Region(row, kind, name, source, depth, int(table.parent[row]), start, end, *parts, spans, work)
 
 
-def _of_line(index: Index, code: int, rows: np.ndarray, idle: np.ndarray) -> Region:
+def _of_line(index: Index, code: int, rows: np.ndarray) -> Region:
     ins, moved = index.trace.instructions, index.trace.transfers
     transfers = index.transfers_of(rows)
     parts = rows, transfers, index.packets_of(transfers)
     source = index.trace.strings[code]
     end = max(int(ins.end_ps[rows].max()), int(moved.end_ps[transfers].max(initial=0)))
-    work = measure(index, *parts, _own_time(index, rows, transfers, idle))
-    return Region(NONE, "line", source, source, 0, NONE, int(ins.start_ps[rows].min()), end, *parts, work)
+    spans = _own_time(index, rows, transfers)
+    work = measure(index, *parts, length_ps(spans))
+    return Region(NONE, "line", source, source, 0, NONE, int(ins.start_ps[rows].min()), end, *parts, spans, work)
 
 
-def _own_time(index: Index, rows: np.ndarray, transfers: np.ndarray, idle: np.ndarray) -> int:
+def _own_time(index: Index, rows: np.ndarray, transfers: np.ndarray) -> Spans:
     """Union of work, of the waits before it, and of the transfers that it triggered."""
     ins, moved = index.trace.instructions, index.trace.transfers
-    start = np.concatenate((ins.start_ps[rows] - idle[rows], moved.start_ps[transfers]))
-    return union_ps(start, np.concatenate((ins.end_ps[rows], moved.end_ps[transfers])))
+    start = np.concatenate((ins.start_ps[rows] - index.idle_ps[rows], moved.start_ps[transfers]))
+    return merge(start, np.concatenate((ins.end_ps[rows], moved.end_ps[transfers])))
+
+
+def _window(start: int, end: int) -> Spans:
+    return np.array([start], np.int64), np.array([end], np.int64)
 
 
 def _preorder(parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

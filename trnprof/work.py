@@ -38,8 +38,8 @@ class Work:
     transpose_flops: int
     adjusted_flops: int
     """Hardware FLOPs in BF16 equivalents."""
-    dtype: str | None
-    """dtype of most of TensorE's work."""
+    dtypes: tuple[tuple[str, int], ...]
+    """FLOPs of the algorithm by dtype, the one that takes TensorE longest first."""
     elements: tuple[int, ...]
     """Element operations of each engine but TensorE: partitions x elements, one an instruction."""
     hbm_read_bytes: int
@@ -148,7 +148,7 @@ def measure(
         hardware_flops=_sum(ins.flops[rows], part),
         transpose_flops=_sum(np.where(index.transpose[rows], ins.flops[rows], 0), part),
         adjusted_flops=_sum(ins.adjusted_flops[rows], part),
-        dtype=_dtype(trace, rows),
+        dtypes=_dtypes(index, rows, part),
         elements=_elements(index, rows, part),
         hbm_read_bytes=read,
         hbm_write_bytes=written,
@@ -241,15 +241,13 @@ def _algorithm_flops(trace: Trace, transpose: np.ndarray) -> np.ndarray:
     return np.where(transpose, 0, flops)
 
 
-def _dtype(trace: Trace, rows: np.ndarray) -> str | None:
-    ins = trace.instructions
-    weight = ins.adjusted_flops[rows]
-    weight = weight if weight.any() else ins.flops[rows]
-    dtype = ins.dtype[rows]
-    said = (weight > 0) & (dtype >= 0)
-    if not said.any():
-        return None
-    return trace.strings[int(np.argmax(np.bincount(dtype[said], weights=weight[said])))]
+def _dtypes(index: Index, rows: np.ndarray, part: np.ndarray | None) -> tuple[tuple[str, int], ...]:
+    trace, dtype = index.trace, index.trace.instructions.dtype[rows]
+    flops = index.flops[rows] if part is None else index.flops[rows] * part
+    used = (flops > 0) & (dtype >= 0)
+    totals = np.bincount(dtype[used], weights=flops[used]) if used.any() else np.empty(0)
+    found = [(trace.strings[int(code)] or "", round(totals[code])) for code in np.flatnonzero(totals)]
+    return tuple(sorted(found, key=lambda item: -item[1] * bf16_factor(item[0], trace.meta.device)))
 
 
 def _elements(index: Index, rows: np.ndarray, part: np.ndarray | None) -> tuple[int, ...]:
@@ -276,6 +274,11 @@ def _present(codes: np.ndarray, size: int) -> np.ndarray:
     seen = np.zeros(size + 1, bool)
     seen[codes] = True
     return np.flatnonzero(seen[:size])
+
+
+def length_ps(spans: Spans) -> int:
+    """Length of spans that are apart."""
+    return int((spans[1] - spans[0]).sum())
 
 
 def _cut(start: np.ndarray, end: np.ndarray, cut: tuple[int, int] | None) -> tuple[np.ndarray, np.ndarray]:

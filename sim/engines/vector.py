@@ -246,9 +246,9 @@ def compute_tensor_scalar(
     dst, data, *vectors = arrays
     if ALU[op0].bitvec:
         result = values.raw(data)
-        for op, number, turned in zip((op0, op1), operands, reverse):
+        for op, number, turned, is_column in zip((op0, op1), operands, reverse, columns):
             if op != BYPASS:
-                right = vectors.pop(0).reshape(-1, 1) if number is None and vectors else number
+                right = vectors.pop(0).reshape(-1, 1) if is_column else number
                 result = values.apply_bits(op, result, right, turned)
     else:
         result = values.rows(data)

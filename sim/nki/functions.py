@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from sim.engines.functions import ACTIVATIONS, ALU
 from sim.errors import InputError
+from sim.nki.session import builder
 
 ALIASES = {
     "max": "maximum",
@@ -62,29 +64,34 @@ def name_of(op: Any) -> str | None:
     return ALIASES.get(name, name)
 
 
-def alu(op: Any, argument: str) -> str:
+def alu(op: Any, call: str, argument: str) -> str:
     """The ALU operator that `op` stands for; bypass for None.
 
-    raises: InputError naming the argument
+    raises: InputError naming call, argument and source line
     """
     if op is None:
         return BYPASS
     name = name_of(op)
     if name in ALU or name == BYPASS:
         return name
-    raise InputError(f"{argument}: {_shown(op)} is no ALU operator", remedy=f"known: {', '.join(ALU)}")
+    raise _unknown(op, call, argument, "ALU operator", ALU)
 
 
-def activation(op: Any, argument: str = "op") -> str:
+def activation(op: Any, call: str, argument: str = "op") -> str:
     """The activation function that `op` stands for.
 
-    raises: InputError naming the argument
+    raises: InputError naming call, argument and source line
     """
     name = name_of(op)
     if name in ACTIVATIONS:
         return name
-    raise InputError(f"{argument}: {_shown(op)} is no activation function", remedy=f"known: {', '.join(ACTIVATIONS)}")
+    raise _unknown(op, call, argument, "activation function", ACTIVATIONS)
 
 
-def _shown(op: Any) -> str:
-    return repr(op) if isinstance(op, str) else getattr(op, "__name__", None) or repr(op)
+def _unknown(op: Any, call: str, argument: str, what: str, known: Iterable[str]) -> InputError:
+    shown = repr(op) if isinstance(op, str) else getattr(op, "__name__", None) or repr(op)
+    return InputError(
+        f"nki.isa.{call}: {argument}: {shown} is no {what}",
+        source=builder().where(),
+        remedy=f"known: {', '.join(known)}",
+    )

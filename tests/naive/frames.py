@@ -184,10 +184,10 @@ def scan(lane: list[Row], t0: int, t1: int, bucket: int) -> list[Mark]:
     return marks + close_cell(lane, members, bucket)
 
 
-def gaps(lane: list[Row], t0: int, t1: int, shortest: int) -> list[tuple[int, int, int]]:
+def gaps(lane: list[Row], t0: int, t1: int, shortest: int, origin: int) -> list[tuple[int, int, int]]:
     out = []
-    for i, row in enumerate(lane[1:], 1):
-        reach = max(r.end for r in lane[:i])
+    for i, row in enumerate(lane):
+        reach = max([r.end for r in lane[:i]] + [origin])
         if row.start - reach >= shortest and row.start > t0 and reach < t1:
             out.append((reach, row.start, i))
     return out

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trnprof.commands.streams import columns
+from trnprof.commands.streams import columns, wrapped
 
 if TYPE_CHECKING:
-    from sim.trace import Finding, Meta, Trace
+    from sim.trace import Meta, Trace
     from trnprof.bounds import Verdict
+    from trnprof.evidence import Evidence
 
-REGIONS_SHOWN = 5
+REGIONS_SHOWN = 6
 FINDINGS_SHOWN = 10
+TELLING = 0.05
+"""Evidence of other bounds below this share of its limit is left to --json."""
+
+BYTES = {"read": "hbm_read_bytes", "written": "hbm_write_bytes"}
+SPILLS = {"saved": "spill_save_bytes", "reloaded": "spill_reload_bytes"}
+FLOPS = {"hardware": "hardware_flops", "transposes": "transpose_flops"}
+UTILISATIONS = {"HFU": "hfu_estimated_percent", "MFU": "mfu_estimated_percent", "MBU": "mbu_estimated_percent"}
 
 
 def record(trace: Trace) -> dict[str, Any]:
     """The JSON object of `run` and `summary`, as the contract describes it."""
+    from dataclasses import asdict
+
     from sim.trace import ENGINE_NAMES
     from trnprof.bounds import classify
     from trnprof.summary import engines, summarize
@@ -35,7 +44,7 @@ def record(trace: Trace) -> dict[str, Any]:
             ENGINE_NAMES[use.engine]: {"active_ns": use.active_ps / 1000, "instructions": use.instructions}
             for use in engines(trace)
         },
-        "verdicts": [asdict(verdict) for verdict in classify(trace)],
+        "verdicts": [verdict.to_json() for verdict in classify(trace)],
         "findings": [asdict(finding) for finding in meta.findings],
         "outputs": [dict(output) for output in meta.outputs],
         "notes": list(meta.notes),
@@ -49,9 +58,110 @@ def text(trace: Trace, kept: str | None = None) -> str:
     """
     from trnprof.bounds import classify
 
-    verdicts = classify(trace)
-    parts = [_headline(trace.meta), _verdict(verdicts[0]), _engines(trace), _figures(trace), _regions(verdicts[1:])]
-    parts += [_findings(trace.meta.findings), _outputs(trace.meta), _notes(trace.meta.notes)]
-    if kept:
-        parts.append(f"trace      {kept}")
-    return "\n\n".join(part for part in parts if part)
+    whole, *parts = classify(trace)
+    paragraphs = [_verdict(trace.meta, whole), _engines(trace), _facts(trace, whole, kept), _regions(parts)]
+    paragraphs += [_findings(trace.meta)]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def _verdict(meta: Meta, whole: Verdict) -> str:
+    from trnprof.view import format as words
+
+    cores = words.plural(meta.cores, "core")
+    origin = "emulated: ~ marks an estimate" if meta.is_simulation else "captured on hardware"
+    led_by = f" on {whole.engine}" if whole.engine else ""
+    time = words.estimate(words.time(whole.time_ps), meta.is_simulation)
+    lead = f"{words.count(round(whole.margin * 100))} points ahead of {words.bound(whole.runner_up).lower()}"
+    head = [
+        f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {origin}",
+        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {time}, {lead}",
+    ]
+    return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if _tells(item, whole)])
+
+
+def _tells(evidence: Evidence, verdict: Verdict) -> bool:
+    return evidence.bound == verdict.bound or (evidence.share or 0) >= TELLING
+
+
+def _engines(trace: Trace) -> str:
+    from trnprof.summary import engines
+    from trnprof.view import format as words
+
+    estimated = trace.meta.is_simulation
+    rows = [("engine", "active", "share", "instructions")]
+    rows += [
+        (
+            words.ENGINE_WORDS[use.engine],
+            words.estimate(words.time(use.active_ps), estimated),
+            words.share(use.share),
+            words.count(use.instructions),
+        )
+        for use in engines(trace)
+    ]
+    return columns(rows, frozenset((1, 2, 3)))
+
+
+def _facts(trace: Trace, whole: Verdict, kept: str | None) -> str:
+    from trnprof.summary import summarize
+    from trnprof.view import format as words
+
+    meta, fields = trace.meta, summarize(trace)
+    times = {"kernel": whole.time_ps, "whole trace": meta.total_ps, "nki.benchmark": meta.benchmark_ps}
+    shown = {name: words.estimate(words.time(ps), meta.is_simulation) for name, ps in times.items() if ps}
+    rows = [
+        ("time", _listed(shown)),
+        ("HBM", _listed(_present(fields, BYTES, words.size))),
+        ("spills", _listed(_present(fields, SPILLS, words.size))),
+        ("FLOPs", _listed(_present(fields, FLOPS, words.work))),
+        ("use", _listed(_present(fields, UTILISATIONS, words.share))),
+        *[("output", _output(output)) for output in meta.outputs],
+        ("trace", kept or ""),
+    ]
+    return columns([row for row in rows if row[1]])
+
+
+def _present(fields: dict[str, Any], names: dict[str, str], write: Callable[[Any], str]) -> dict[str, str]:
+    """The fields of the summary that there are, in words; none where all are zero."""
+    values = {title: fields[name] for title, name in names.items() if fields.get(name) is not None}
+    return {title: write(value) for title, value in values.items()} if any(values.values()) else {}
+
+
+def _listed(facts: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def _output(output: Mapping[str, Any]) -> str:
+    digest = output.get("sha256")
+    shape = ", ".join(map(str, output["shape"]))
+    return f"{output['name']} {output['dtype']}[{shape}]" + (f", sha256 {digest[:12]}…" if digest else "")
+
+
+def _regions(parts: list[Verdict]) -> str:
+    """The regions that take the longest, a line each."""
+    from trnprof.view import format as words
+
+    longest = sorted(parts, key=lambda verdict: -verdict.time_ps)[:REGIONS_SHOWN]
+    rows = [("region", "", "time", "bound by", "share", "source")]
+    rows += [
+        (
+            words.plain(verdict.region, 40),
+            verdict.kind,
+            words.estimate(words.time(verdict.time_ps), verdict.estimated),
+            verdict.engine or words.BOUND_WORDS[verdict.bound],
+            words.share(verdict.share),
+            words.plain(verdict.source or "", 60),
+        )
+        for verdict in longest
+    ]
+    return columns(rows, frozenset((2, 4))) if longest else ""
+
+
+def _findings(meta: Meta) -> str:
+    from trnprof.view import format as words
+
+    if not meta.is_simulation:
+        return ""
+    lines = [wrapped(f"{finding.kind}: {words.plain(finding.sentence)}", "  · ") for finding in meta.findings]
+    hidden = len(lines) - FINDINGS_SHOWN
+    more = [f"  {hidden} more in --json"] if hidden > 0 else []
+    return "\n".join([f"findings: {len(lines) or 'none'}", *lines[:FINDINGS_SHOWN], *more])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -17,6 +16,8 @@ def emit(text: str) -> None:
 
 def emit_json(value: Any) -> None:
     """One JSON document; raises ValueError for NaN and infinities, which no result may hold."""
+    import json
+
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_plain))
 
 
@@ -38,3 +39,10 @@ def columns(rows: list[tuple[str, ...]], right: frozenset[int] = frozenset(), in
         for row in rows
     )
     return "\n".join(indent + line.rstrip() for line in lines)
+
+
+def wrapped(text: str, bullet: str, width: int = 110) -> str:
+    """A sentence in lines of at most `width`, those after the first set under its beginning."""
+    from textwrap import fill
+
+    return fill(text, width, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False)

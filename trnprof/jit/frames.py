@@ -343,27 +343,30 @@ def close_cell(flags, rows, bucket, marks, filled, state):
 
 @njit(cache=True)
 def gaps(start, end, flags, rows, fine, coarse, window, out):
-    """Write [start, end, row after] of the idle times in the window [t0, t1, shortest], and return how many."""
-    t0, t1, shortest = window[0], window[1], window[2]
+    """Write [start, end, row after] of the idle times in the window [t0, t1, shortest, origin], and return how many.
+
+    Before the first row, the lane idles since the origin.
+    """
+    t0, t1, shortest, origin = window[0], window[1], window[2], window[3]
     filled = 0
     i = first_reaching(end, rows, coarse, fine, t0)
     if i >= rows.size:
         return 0
     work, other = reaches(end, flags, rows, fine, i)
-    reach = max(work, other)
-    while i < rows.size:
-        if i % COARSE == 0 and i + COARSE <= rows.size and coarse[i // COARSE, MAX_GAP] < shortest:
-            reach = max(reach, coarse[i // COARSE, END_WORK], coarse[i // COARSE, END_OTHER])
-            i += COARSE
-            continue
-        if i % FINE == 0 and i + FINE <= rows.size and fine[i // FINE, MAX_GAP] < shortest:
-            reach = max(reach, fine[i // FINE, END_WORK], fine[i // FINE, END_OTHER])
-            i += FINE
+    reach = max(work, other, origin)
+    while i < rows.size and reach < t1:
+        size = 0
+        if i and i % COARSE == 0 and i + COARSE <= rows.size and coarse[i // COARSE, MAX_GAP] < shortest:
+            size = COARSE
+        elif i and i % FINE == 0 and i + FINE <= rows.size and fine[i // FINE, MAX_GAP] < shortest:
+            size = FINE
+        if size:
+            block = coarse[i // COARSE] if size == COARSE else fine[i // FINE]
+            reach = max(reach, block[END_WORK], block[END_OTHER])
+            i += size
             continue
         row = rows[i]
-        if reach >= t1:
-            break
-        if reach > -FAR and start[row] - reach >= shortest and start[row] > t0:
+        if start[row] - reach >= shortest and start[row] > t0:
             out[filled, 0] = reach
             out[filled, 1] = start[row]
             out[filled, 2] = row

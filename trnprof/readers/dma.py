@@ -24,7 +24,7 @@ _SIDES = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_by
 
 
 def mark_triggers(draft: Draft) -> None:
-    """Add the column `_trigger`: 0 starts no DMA, 1 starts a prepared one, 2 one whose descriptors are made at run time."""
+    """Add `_trigger`: 1 where a row starts a prepared DMA, 2 where its descriptors are made at run time, else 0."""
     run_time = marks(draft.strings, draft.instructions["opcode"], "DMA_", "PSEUDO_DMA_DIRECT")
     prepared = marks(draft.strings, column(draft.instructions, "_compiler_opcode", NONE), "PSEUDO_DMA")
     draft.instructions["_trigger"] = np.where(run_time, 2, prepared.astype(np.int64))
@@ -66,35 +66,27 @@ def _own(draft: Draft) -> Columns:
 
 
 def _fields(draft: Draft, part: Columns, linked: np.ndarray) -> Columns:
-    """The columns that every transfer has, the profile's own before those of the trigger."""
-    count = size(part)
-    source, dest = _memories(draft.instructions, linked)
-    element = np.append(column(draft.instructions, "_element_bytes"), 0)[linked]
+    """The columns that every transfer has; what the profile does not say is taken from the trigger."""
+    instructions = draft.instructions
+    source, dest = _memories(instructions, linked)
+    element = np.append(column(instructions, "_element_bytes"), 0)[linked]
+    semaphore = np.append(column(instructions, "_semaphore", NONE), NONE)[linked]
+    absent = {"queue": NONE, "queue_type": QueueType.UNKNOWN, "variable": NONE}
+    names = ("id", "core", "queue", "queue_type", "variable", "bytes", "read_bytes", "write_bytes")
     return {
-        "id": column(part, "id"),
+        **{name: column(part, name, absent.get(name, 0)) for name in names},
         "start_ps": part["start_ps"],
         "end_ps": part["end_ps"],
         "instruction": linked,
-        "core": column(part, "core"),
-        "queue": column(part, "queue", NONE),
-        "queue_type": column(part, "queue_type", QueueType.UNKNOWN),
-        "variable": column(part, "variable", NONE),
-        "source_memory": np.where(
-            column(part, "source_memory", NONE) == NONE, source, column(part, "source_memory", NONE)
-        ),
-        "dest_memory": np.where(column(part, "dest_memory", NONE) == NONE, dest, column(part, "dest_memory", NONE)),
-        "bytes": column(part, "bytes"),
-        "read_bytes": column(part, "read_bytes"),
-        "write_bytes": column(part, "write_bytes"),
-        "descriptors": np.where(
-            element > 0, column(part, "bytes") // np.maximum(element, 1), np.zeros(count, np.int64)
-        ),
-        "_semaphore": np.where(
-            column(part, "_semaphore", NONE) == NONE,
-            np.append(column(draft.instructions, "_semaphore", NONE), NONE)[linked],
-            column(part, "_semaphore", NONE),
-        ),
+        "source_memory": _or(column(part, "source_memory", NONE), source),
+        "dest_memory": _or(column(part, "dest_memory", NONE), dest),
+        "descriptors": np.where(element > 0, column(part, "bytes") // np.maximum(element, 1), 0),
+        "_semaphore": _or(column(part, "_semaphore", NONE), semaphore),
     }
+
+
+def _or(known: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    return np.where(known == NONE, otherwise, known)
 
 
 def _memories(instructions: Columns, linked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -206,12 +198,9 @@ def _sums(packets: Columns, rows: np.ndarray, stretch: np.ndarray) -> Columns:
 
 def _number(transfers: Columns, derived: int) -> None:
     """Give derived transfers numbers that the profile does not use."""
-    if derived:
-        top = int(transfers["id"][:-derived].max(initial=0))
-        fresh = np.arange(derived, dtype=np.int64)
-        transfers["id"][-derived:] = fresh + (
-            top + 1 if top < np.iinfo(np.int64).max - derived else np.iinfo(np.int64).min
-        )
+    own = transfers["id"][: transfers["id"].size - derived]
+    free = np.setdiff1d(np.arange(1, derived + own.size + 1), own)
+    transfers["id"] = np.concatenate((own, free[:derived]))
 
 
 def _complete(draft: Draft, transfers: Columns) -> None:

@@ -16,8 +16,19 @@ from trnprof.readers.receipt import Receipt
 Columns = dict[str, np.ndarray]
 
 SETUP_OPCODES = frozenset(
-    "NOP SET_ORDERING_MODE EVENT_SEMAPHORE EVENT_SEMAPHORE_RANGE_CLEAR NOTIFY COMPARE_BRANCH DRAIN WRITE TENSOR_LOAD "
-    "TENSOR_STORE MODIFY_POOL_CONFIG".split()
+    (
+        "NOP",
+        "SET_ORDERING_MODE",
+        "EVENT_SEMAPHORE",
+        "EVENT_SEMAPHORE_RANGE_CLEAR",
+        "NOTIFY",
+        "COMPARE_BRANCH",
+        "DRAIN",
+        "WRITE",
+        "TENSOR_LOAD",
+        "TENSOR_STORE",
+        "MODIFY_POOL_CONFIG",
+    )
 )
 """Opcodes of the runtime's start-up and tail (Explorer's list, and TENSOR_STORE, which real tails have)."""
 

@@ -21,6 +21,9 @@ SEMAPHORE_PS = 150_000
 BLOCKED_PS = 60_000
 """Real profiles show up to 30 ns of semaphore wait on instructions that did not have to wait."""
 
+SEMAPHORE_CHAIN = 16
+"""Semaphore waits in a row on one engine that are looked through."""
+
 ISSUE_PS = 2_000_000
 """A DMA trigger keeps its engine for up to this time after its row has ended (software descriptors: about 1.2 us)."""
 
@@ -49,6 +52,22 @@ def add_waits(draft: Draft, transfers: Columns, edges: Columns) -> None:
     known = (wait != Wait.UNKNOWN) & (wait != Wait.NONE)
     instructions["wait"] = wait
     instructions["wait_for"] = np.where(waited, binding, np.where(queued & known, before, NONE))
+    _see_through_semaphores(draft)
+
+
+def _see_through_semaphores(draft: Draft) -> None:
+    """Give a row that followed a semaphore wait on its own engine the cause of that wait."""
+    instructions = draft.instructions
+    wait, wait_for = instructions["wait"], instructions["wait_for"]
+    semaphore = marks(draft.strings, instructions["opcode"], "EVENT_SEMAPHORE") & (wait_for != NONE)
+    semaphore &= np.isin(wait, (Wait.DMA, Wait.OPERAND, Wait.BUFFER))
+    for _ in range(SEMAPHORE_CHAIN):
+        own = np.append(instructions["engine"], NONE)[wait_for] == instructions["engine"]
+        follows = np.flatnonzero(own & np.append(semaphore, False)[wait_for])
+        if not follows.size:
+            return
+        behind = wait_for[follows]
+        wait[follows], wait_for[follows] = wait[behind], wait_for[behind]
 
 
 def _previous(instructions: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -23,6 +23,7 @@ ENGINE = len(FRAME)
 """Ink of the first engine colour; add the palette's index."""
 BOUND = ENGINE + len(palette.ENGINE_COLOURS)
 """Ink of the first bound; add the palette's index."""
+NEUTRAL = palette.NEUTRAL
 INKS = (*FRAME, *palette.ENGINE_COLOURS, *palette.BOUNDS)
 ALT, SELECTED, LABEL, BOLD, REVERSE, UNDERLINE = (1 << bit for bit in range(8, 14))
 INDEX = 0xFF

@@ -44,8 +44,13 @@ class State:
     overlay: Overlay = ""
     tab: int = 0
     panel: bool = True
-    first: int = 0
-    """Tracks scrolled out at the top."""
+    pinned: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Ids of tracks."""
+    folded: tuple[str, ...] = ()
+    """Groups of which only the first track is shown."""
+    order: tuple[str, ...] = ()
+    """Ids of tracks in the user's order; empty for the order of the trace."""
     area: tuple[int, int] | None = None
     """Selected span of time, ps."""
     area_from: int | None = None

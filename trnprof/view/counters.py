@@ -15,6 +15,9 @@ from trnprof.view.records import Track
 
 _BANK = "psum_bank_"
 
+_PARTS = ("sbuf_partition_", "throttle_")
+"""Counters that repeat another one in parts."""
+
 
 class Steps:
     """A value that holds until the next change."""
@@ -28,6 +31,10 @@ class Steps:
         """Value times ps from the first change to each one, float64 [changes]."""
         steps = np.diff(self.time_ps) * self.value[:-1]
         return np.concatenate(([0.0], np.cumsum(steps)))
+
+    def times(self, factor: float) -> Steps:
+        """The same steps in another unit."""
+        return Steps(self.time_ps, self.value * factor)
 
     @property
     def peak(self) -> float:
@@ -94,6 +101,8 @@ def recorded(trace: Trace, core: int) -> dict[str, tuple[Steps, ...]]:
     for code in np.unique(table.counter[here]):
         rows = here & (table.counter == code)
         name = trace.strings[int(code)] or "counter"
+        if name.startswith(_PARTS):
+            continue
         steps = Steps(table.time_ps[rows], table.value[rows])
         key = "psum_banks" if name.startswith(_BANK) else name
         found[key] = (*found.get(key, ()), steps)
@@ -103,25 +112,34 @@ def recorded(trace: Trace, core: int) -> dict[str, tuple[Steps, ...]]:
 def counters(trace: Trace, core: int, roofs: Mapping[str, float]) -> list[Counter]:
     """Every counter of a core, in the order of the screen.
 
-    roofs : limits of the machine by counter name, in the counter's unit
+    roofs : limits of the machine by counter name: bytes per second, bytes of a partition, Hz
     """
     found = recorded(trace, core)
     if "dma_bytes_per_s" not in found:
         steps = transfer_rate(trace, core)
         if steps is not None:
             found["dma_bytes_per_s"] = (steps,)
+    if "psum_banks" in found:
+        found.pop("psum", None)
+    if "tensor_clock" in found and "tensor_clock" in roofs:
+        found["tensor_clock"] = tuple(s.times(roofs["tensor_clock"]) for s in found["tensor_clock"])
     if "sbuf" not in found and "sbuf" in roofs:
         steps = occupancy(trace, core, roofs["sbuf"])
         if steps is not None:
             found["sbuf"] = (steps,)
     order = [*_KINDS, *sorted(set(found) - set(_KINDS))]
-    return [_counter(core, name, found[name], roofs) for name in order if name in found]
+    return [_counter(core, name, found[name], roofs) for name in order if name in found and _speaks(name, found[name])]
+
+
+def _speaks(name: str, steps: tuple[Steps, ...]) -> bool:
+    """A rate that stays zero is not worth a line."""
+    return any(s.peak > 0 for s in steps) or not name.endswith("per_s")
 
 
 def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str, float]) -> Counter:
     kind = _KINDS.get(name) or _Kind(words.plain(name, 32), name[:4], _unit(name), NEUTRAL, 30, "per_s" not in name)
     peak = max(s.peak for s in steps)
-    roof = roofs.get(name) if kind.unit != "share" else None
+    roof = roofs.get(name) if kind.unit == "B/s" else None
     top = max(1.0 if kind.unit == "share" and peak > 0.2 else peak * 1.08, (roof or 0) * 1.06) or 1.0
     track = Track(
         id=f"c{core}.n.{name}",
@@ -134,7 +152,7 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
         core=core,
         height=kind.height,
         top=float(top),
-        top_words=f"roof {words.quantity(roof, kind.unit)}" if roof else f"max {_level(name, peak, kind.unit, roofs)}",
+        top_words=f"roof {words.level(roof, kind.unit)}" if roof else f"max {_level(name, peak, kind.unit, roofs)}",
         roof=roof,
         step=kind.step,
         words=_level(name, peak, kind.unit, roofs),
@@ -152,7 +170,7 @@ def _level(name: str, value: float, unit: str, roofs: Mapping[str, float]) -> st
     """A peak in words: of a memory whose size is known in bytes, else as it is."""
     if unit == "share" and name in roofs:
         return f"{words.size(round(value * roofs[name]))} of {words.size(roofs[name])}"
-    return words.quantity(value, unit)
+    return words.level(value, unit)
 
 
 def _unit(name: str) -> str:

@@ -49,8 +49,10 @@ __all__ = [
     "estimate",
     "exact",
     "flops",
+    "frequency",
     "intensity",
     "interval",
+    "level",
     "listing",
     "moment",
     "of",
@@ -69,6 +71,18 @@ __all__ = [
 ]
 
 _TICK_UNITS = (("s", 10**12), ("ms", 10**9), ("µs", 10**6), ("ns", 10**3), ("ps", 1))
+
+
+def frequency(hertz: float | None) -> str:
+    """A clock: `2.40 GHz`."""
+    if hertz is None:
+        return NOT_AVAILABLE
+    return f"{digits(hertz / 1e9)}{NARROW}GHz"
+
+
+def level(value: float | None, unit: str) -> str:
+    """The value of a counter: `quantity`, and Hz."""
+    return frequency(value) if unit == "Hz" else quantity(value, unit)
 
 
 def plural(n: int, noun: str) -> str:

@@ -63,7 +63,12 @@ class Labels:
         """Codes of the labels of instruction rows, int32."""
         table = self._trace.instructions
         general = table.engine[rows] == Engine.OTHER
-        columns = [table.opcode[rows], table.function[rows], table.kind[rows], np.where(general, table.name[rows], NONE)]
+        columns = [
+            table.opcode[rows],
+            table.function[rows],
+            table.kind[rows],
+            np.where(general, table.name[rows], NONE),
+        ]
         return self._distinct(columns, self._instruction)
 
     def transfers(self, rows: np.ndarray) -> np.ndarray:

@@ -56,14 +56,14 @@ class Lane:
         window = np.array([t0_ps, t1_ps, bucket_ps], np.int64)
         return out[: frames.scan(*self._lane(), window, out)]
 
-    def gaps(self, t0_ps: int, t1_ps: int, shortest_ps: int) -> np.ndarray:
-        """Idle times of the window, int64 [gaps, 3]: start, end, the row that follows."""
+    def gaps(self, t0_ps: int, t1_ps: int, shortest_ps: int, origin_ps: int) -> np.ndarray:
+        """Idle times of the window, int64 [gaps, 3]: start, end, the row that follows; none before the origin."""
         from trnprof.jit import frames
 
         shortest = max(1, shortest_ps)
         room = min(len(self), (t1_ps - t0_ps) // shortest + 3)
         out = np.empty((room + 1, 3), np.int64)
-        return out[: frames.gaps(*self._lane(), np.array([t0_ps, t1_ps, shortest], np.int64), out)]
+        return out[: frames.gaps(*self._lane(), np.array([t0_ps, t1_ps, shortest, origin_ps], np.int64), out)]
 
     def coverage(self, t0_ps: int, t1_ps: int, columns: int = 1) -> np.ndarray:
         """How many ps of each of the columns work covers, float64 [columns]."""

@@ -337,9 +337,24 @@ class Waiting(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundShare(Record):
+    """One bound's part of a window."""
+
+    bound: str
+    colour: int
+    """Index of `palette.BOUNDS`."""
+    name: str
+    short: str
+    share: float
+    share_words: str
+    time_words: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceLine(Record):
     """One sentence of a verdict with its numbers."""
 
+    bound: str
     ceiling: str
     reached: str
     limit: str
@@ -353,11 +368,14 @@ class VerdictCard(Record):
     """What bounds a region, why, and by how far."""
 
     region: str
+    kind: str
+    """whole, model, layer, operator, kernel, loop, line or selection."""
     bound: str
     colour: int
-    """Index of `palette.BOUNDS`."""
     title: str
     """`Compute-bound`"""
+    engine: str
+    """The engine that a compute bound names, else empty."""
     share: float
     share_words: str
     margin: str
@@ -365,22 +383,12 @@ class VerdictCard(Record):
     headline: str
     """The one sentence for the strip."""
     shares: tuple[BoundShare, ...]
+    """Every moment charged once, so that they add up; largest first, none of zero."""
+    scores: tuple[BoundShare, ...]
+    """Of every bound, the winner first; bounds overlap in time, so they may add up to more than the whole."""
     evidence: tuple[EvidenceLine, ...]
     t0_ps: int
     t1_ps: int
-
-
-@dataclass(frozen=True, slots=True)
-class BoundShare(Record):
-    """One bound's part of a window; the parts add up to the window."""
-
-    bound: str
-    colour: int
-    name: str
-    short: str
-    share: float | None
-    share_words: str
-    time_words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +405,11 @@ class RegionRow(Record):
     start: str
     took: str
     share: float
+    """Of the kernel window, 0-1."""
     share_words: str
+    bound: str
+    bound_colour: int
+    bound_words: str
     source: str
 
 
@@ -411,12 +423,16 @@ class SourceRow(Record):
     time_words: str
     share: float
     share_words: str
-    """Of the busiest line."""
     instructions: int
     engine: int
+    """The engine that works longest for the line, -1 when it only moves data."""
     colour: int
     engine_name: str
+    bound: str
+    bound_colour: int
     first_row: int
+    t0_ps: int
+    t1_ps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,12 +456,12 @@ class AreaCard(Record):
     t0_ps: int
     t1_ps: int
     title: str
-    verdict: BoundShare
-    shares: tuple[BoundShare, ...]
+    verdict: VerdictCard
     facts: tuple[Fact, ...]
     engines: tuple[EngineRow, ...]
     waits: tuple[Waiting, ...]
     dot: Dot | None
+    """None without FLOPs or HBM bytes."""
 
 
 def absent(name: str, why: str) -> Fact:

@@ -86,5 +86,3 @@ def _joined(start: np.ndarray, end: np.ndarray, bound: np.ndarray) -> Ribbon:
     first = np.flatnonzero(np.concatenate(([True], (bound[1:] != bound[:-1]) | (start[1:] != end[:-1]))))
     last = np.concatenate((first[1:] - 1, [start.size - 1]))
     return Ribbon(start[first], end[last], bound[first])
-
-

@@ -30,6 +30,8 @@ QUANTUM = 256
 
 KEPT_FRAMES = 48
 
+GIGA = 10**9
+
 GAP_BUCKETS = 2
 """Idle time shorter than this is not drawn: its share of a cluster shows it."""
 
@@ -81,9 +83,7 @@ class Timeline:
         region = tracks.region_row(self.trace, core)
         found += [region] if region else []
         engines = [self._busy(row) for row in tracks.engine_rows(self.trace, self.columns, core)]
-        dma = tracks.dma_rows(
-            self.trace, core, tracks.transfer_columns(self.trace), tracks.packet_columns(self.trace)
-        )
+        dma = tracks.dma_rows(self.trace, core, tracks.transfer_columns(self.trace), tracks.packet_columns(self.trace))
         found += [row for row in engines if row.track.engine != Engine.COLLECTIVE]
         found += dma
         found += [row for row in engines if row.track.engine == Engine.COLLECTIVE]
@@ -113,7 +113,9 @@ class Timeline:
             roofs["dma_bytes_per_s"] = self.machine.wire / self.machine.cores
         table = self.machine.figures
         if table is not None:
+            clock = table.get("clock_tensor")
             roofs["sbuf"] = table.get("sbuf_partition_bytes")
+            roofs["tensor_clock"] = clock * GIGA if clock else None
         return {name: value for name, value in roofs.items() if value}
 
     @cached_property
@@ -170,7 +172,7 @@ class Timeline:
                 if marks.size:
                     parts.append(_Marks(position, number, marks, *self._look(row.track, marks, colour)))
             if row.idle is not None:
-                idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket)))
+                idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket, self.window[0])))
         return self._assemble(ids, colour, bucket, (t0, t1), parts, idle, levels)
 
     def _within(self, t0: int, t1: int) -> tuple[int, int]:
@@ -222,7 +224,7 @@ class Timeline:
             flags=self._flags(marks),
             label=label,
             gap_track=column([np.full(len(g), position) for position, g in idle], np.int16),
-            gap_start_ps=np.maximum(gaps[:, 0], self.window[0]),
+            gap_start_ps=gaps[:, 0].copy(),
             gap_end_ps=gaps[:, 1].copy(),
             gap_row=gaps[:, 2].copy(),
             gap_colour=gap_colour,
@@ -244,16 +246,14 @@ class Timeline:
         table = self.trace.instructions
         wait, other = table.wait[rows], table.wait_for[rows]
         engine = np.where(other >= 0, table.engine[np.maximum(other, 0)], NONE) if len(table) else other
-        own = table.engine[rows]
         label = np.full(len(rows), NONE, np.int32)
         colour = np.full(len(rows), NEUTRAL, np.int8)
         for kind, culprit in np.unique(np.stack((wait, engine)), axis=1).T.tolist() if len(rows) else []:
             where = (wait == kind) & (engine == culprit)
             index, text = cause(kind, culprit)
             colour[where] = index
-            label[where] = self.labels.intern((f"waits for {text}", text))
-        same = (colour == own) & (wait == Wait.OPERAND)
-        return np.where(same, own, colour).astype(np.int8), label
+            label[where] = self.labels.intern((waiting(text), text))
+        return colour, label
 
     # --- overview -------------------------------------------------------------------------------------------------
 
@@ -297,13 +297,16 @@ _CAUSES = {
 
 
 def cause(wait: int, engine: int) -> tuple[int, str]:
-    """Colour and words of what was waited for; `engine` of the instruction that bound the start, -1 unknown."""
+    """Colour and words of what was waited for, empty when unknown; `engine` of the instruction that bound the start."""
     if wait in _CAUSES and not (wait == Wait.BUFFER and engine >= 0):
         index, text = _CAUSES[Wait(wait)]
         return int(index), text
     if engine >= 0:
         name = words.ENGINE_WORDS[engine]
         return engine, f"{name}, to free a buffer" if wait == Wait.BUFFER else name
-    return NEUTRAL, "something the profile does not tell"
+    return NEUTRAL, ""
 
 
+def waiting(text: str) -> str:
+    """`waits for VectorE`, from the words of a cause."""
+    return f"waits for {text}" if text else "idle, cause not recorded"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -17,9 +17,12 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.trace import Strings
+from trnprof.readers.clock import Clock
 from trnprof.readers.receipt import Receipt
 
 Number = int | float
+
+_LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 
 
 class Row(msgspec.Struct, gc=False):
@@ -136,6 +139,9 @@ class Document(msgspec.Struct, gc=False):
     profile_info: list[dict[str, Any]] = []
 
 
+CARRIED = frozenset((*Document.__struct_fields__, "terminology", "summary_groups", "summary_group_order"))
+"""Tables with a place in the trace, and those that only explain them."""
+
 _KINDS: dict[str, Any] = {
     "instruction": InstructionRow,
     "dma": DmaRow,
@@ -152,8 +158,6 @@ def decode(data: bytes, path: str, receipt: Receipt) -> Document:
     """The document of a profile; InputError says at which byte JSON breaks off."""
     try:
         document = msgspec.json.decode(data, type=Document)
-    except msgspec.ValidationError:
-        return _row_by_row(parse(data, path), path, receipt)
     except (msgspec.DecodeError, RecursionError):
         return _row_by_row(parse(data, path), path, receipt)
     for table in _KINDS:
@@ -178,7 +182,8 @@ def parse(data: bytes, path: str) -> Any:
 
 def _row_by_row(document: Any, path: str, receipt: Receipt) -> Document:
     if not isinstance(document, dict):
-        raise InputError(f"{path}: the JSON holds a {type(document).__name__}, a profile is an object of tables")
+        kind = "a Chrome trace or some other list" if isinstance(document, list) else f"a {type(document).__name__}"
+        raise InputError(f"{path}: the JSON holds {kind}; a profile is an object of tables")
     tables: dict[str, Any] = {}
     for table in Document.__struct_fields__:
         rows = document.get(table) or []
@@ -216,12 +221,19 @@ def _whole(row: Any) -> Any:
 
 
 def ints(rows: Sequence[Any], name: str) -> np.ndarray:
-    """An integer field; values beyond 64 bits are cut to the limits."""
+    """An integer field."""
     try:
         return np.fromiter(map(attrgetter(name), rows), np.int64, len(rows))
-    except OverflowError:
-        limit = np.iinfo(np.int64)
-        return np.array([min(max(getattr(row, name), limit.min), limit.max) for row in rows], np.int64)
+    except (OverflowError, TypeError, ValueError):
+        return np.array([clipped(getattr(row, name)) for row in rows], np.int64)
+
+
+def clipped(value: Any) -> int:
+    """The value within 64 bits; text that is no number counts as 0."""
+    try:
+        return min(max(int(value), _LOW), _HIGH)
+    except (TypeError, ValueError):
+        return 0
 
 
 def texts(rows: Sequence[Any], name: str, strings: Strings) -> np.ndarray:
@@ -236,6 +248,20 @@ def storable(text: str) -> str:
 
 def mapped(rows: Sequence[Any], function: Callable[[Any], int]) -> np.ndarray:
     return np.fromiter(map(function, rows), np.int64, len(rows))
+
+
+def moments(rows: list[Any], table: str, clock: Clock, receipt: Receipt) -> list[Any]:
+    """The rows with usable times of a table that is shown row by row."""
+    kept = within(timed(rows, table, receipt), table, clock, receipt)
+    receipt.show(table, len(kept))
+    return kept
+
+
+def within(rows: list[Any], table: str, clock: Clock, receipt: Receipt) -> list[Any]:
+    """The rows whose times fit 64-bit ps."""
+    kept = [row for row in rows if clock.holds(row.timestamp) and clock.holds(row.timestamp + row.duration)]
+    receipt.set_aside(table, "lie beyond 64-bit picoseconds", len(rows) - len(kept))
+    return kept
 
 
 def timed(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
@@ -254,3 +280,36 @@ def _time_fault(row: Row) -> str:
     if not math.isfinite(start) or not math.isfinite(length):
         return "have a time that is not a number"
     return "last less than nothing" if length < 0 else ""
+
+
+def core_of(subgraph: Any) -> int:
+    """Physical core of a subgraph's name: sg00, /sg01/layer."""
+    digits = str(subgraph or "").strip("/").partition("/")[0].removeprefix("sg")
+    return int(digits) if digits.isdecimal() and len(digits) < 5 else 0
+
+
+def unlike(data: bytes) -> str:
+    """What JSON without instruction and DMA rows is instead of a profile."""
+    try:
+        tables = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        tables = {}
+    if "traceEvents" in tables:
+        return "a Chrome or Perfetto trace, which does not open yet"
+    if any(name.startswith("n_") for name in tables):
+        return "a summary (summary-json), which has no rows to show"
+    names = ", ".join(sorted(tables)[:6])
+    return f"JSON without instruction and DMA rows{f'; it has {names}' if names else ''}"
+
+
+def left(data: bytes) -> Iterator[tuple[str, int]]:
+    """Tables that the trace has no place for, with their rows."""
+    try:
+        tables = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return
+    for table in tables.keys() - CARRIED:
+        try:
+            yield table, len(msgspec.json.decode(tables[table], type=list[msgspec.Raw]))
+        except msgspec.DecodeError:
+            yield table, 1

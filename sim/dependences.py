@@ -1,0 +1,283 @@
+"""What each instruction must wait for: reads after writes, writes after reads, buffers that are used again.
+
+Found from the bytes that operands touch where the allocator placed them, as the compiler does before it inserts
+semaphores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.allocation import Placement
+from sim.compiler import engines, operand_roles
+from sim.errors import InputError
+from sim.memory import Layout
+from sim.program import Program, Role
+from sim.trace import NONE, EdgeKind, Engine, Finding, Memory
+
+QUEUES = 5
+"""Instruction streams of a core."""
+
+BUSY_CELL = 8
+"""Accesses to a storage for which it gets one more cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependences:
+    """Predecessors of each instruction, CSR, in the order in which they were found.
+
+    start : int64[n + 1]; predecessor: int32[e]
+    kind  : int8[e], EdgeKind; ORDER for an accumulation that TensorE does in its own order
+    gate  : int8[e], what must be over: 0 completion seen by another engine, 1 completion on the same engine, 2 issue
+    reuse : bool[e], whether it comes from another storage at the same address
+    """
+
+    start: np.ndarray
+    predecessor: np.ndarray
+    kind: np.ndarray
+    gate: np.ndarray
+    reuse: np.ndarray
+    findings: tuple[Finding, ...] = ()
+
+    def waiters(self) -> np.ndarray:
+        """The instruction that waits, for each edge; int32[e]."""
+        return np.repeat(np.arange(self.start.size - 1, dtype=np.int32), np.diff(self.start))
+
+
+def find(program: Program, placement: Placement) -> Dependences:
+    """The dependences of a placed program."""
+    tables, groups, cells = _tables(program, placement)
+    state = _run(tables, groups, cells)
+    count = int(state.start[-1])
+    code = state.code[:count]
+    found = Dependences(
+        state.start,
+        state.predecessor[:count].copy(),
+        code & 3,
+        (code >> 2) & 3,
+        (code >> 4).astype(bool),
+        _unwritten(program, placement, state.unwritten, tables.roles),
+    )
+    return _with_order(program, found) if len(program.order) else found
+
+
+def _run(tables, groups: np.ndarray, cells: int):
+    """Run the kernel, with more room each time it runs full."""
+    from sim.jit import dependences as jit
+
+    everything = np.zeros(jit.FIELDS, np.int64)
+    everything[[jit.P1, jit.PERIOD, jit.WIDTH, jit.FLAGS]] = np.iinfo(np.int32).max, 1, 1, 1
+    accesses, instructions = len(tables.operands), len(tables.operand_start) - 1
+    nodes, edges = accesses // 4 + 1024, 3 * instructions + 1024
+    while True:
+        state = jit.State(
+            groups=groups,
+            writes=np.full(cells, NONE, np.int64),
+            reads=np.full(cells, NONE, np.int64),
+            nodes=np.zeros((nodes, jit.FIELDS), np.int64),
+            counters=np.array([NONE, 0, 0, 0], np.int64),
+            born=np.zeros(len(tables.storages), bool),
+            edge_to=np.full(instructions, NONE, np.int64),
+            unwritten=np.full(instructions, NONE, np.int64),
+            start=np.zeros(instructions + 1, np.int64),
+            predecessor=np.zeros(edges, np.int32),
+            code=np.zeros(edges, np.int8),
+        )
+        full = jit.find(tables, state, np.zeros(jit.FIELDS, np.int64), everything)
+        if not full:
+            return state
+        nodes, edges = (4 * nodes, edges) if full == 1 else (nodes, 2 * edges)
+
+
+def _tables(program: Program, placement: Placement):
+    """(tables of the kernel, group table, number of cells)."""
+    from sim.jit import dependences as jit
+
+    roles = operand_roles(program)
+    storages = _storage_table(program, placement, roles)
+    groups, cells = _group_table(program, placement, storages)
+    before_start, before = _before(program, placement, storages)
+    engine = engines(program)
+    slot = program.core.astype(np.int32) * QUEUES + engine
+    dma = np.array([form.dma is not None for form in program.forms], bool)[program.form]
+    tables = jit.Tables(
+        operand_start=program.operand_start,
+        operands=np.ascontiguousarray(program.operands),
+        roles=roles,
+        slot=np.where(dma, ~slot, slot),
+        tensor=engine == Engine.TENSOR,
+        layouts=layout_table(program),
+        storages=storages,
+        before_start=before_start,
+        before=before,
+    )
+    return tables, groups, cells
+
+
+def layout_table(program: Program) -> np.ndarray:
+    """Footprint of every layout in use, int64[layouts, columns] by `Layout.index`."""
+    from sim.jit import dependences as jit
+
+    used = np.unique(program.operands[:, 2]).tolist()
+    table = np.zeros((max(used, default=0) + 1, jit.L_COLUMNS), np.int64)
+    for index in used:
+        layout = Layout.by_index[index]
+        table[index] = _footprint(layout)
+    return table
+
+
+def _footprint(layout: Layout) -> tuple[int, ...]:
+    """Columns of the layout table, in their order."""
+    below_p, extent, step = 0, 1, 1
+    if layout.pitch:
+        step = layout.strides[0] // layout.pitch if layout.shape[0] > 1 else 1
+        extent = (layout.shape[0] - 1) * abs(step) + 1
+        below_p = max(0, -step) * (layout.shape[0] - 1)
+    free = zip(layout.shape[1:], layout.strides[1:]) if layout.pitch else zip(layout.shape, layout.strides)
+    below = sum((size - 1) * -stride for size, stride in free if stride < 0)
+    windows = (layout.span - layout.width) // layout.period + 1
+    solid = abs(step) == 1 and windows * layout.width == layout.elements * layout.itemsize
+    return below_p, extent, below, layout.span, layout.period, layout.width, solid
+
+
+def _storage_table(program: Program, placement: Placement, roles: np.ndarray) -> np.ndarray:
+    from sim.jit import dependences as jit
+
+    storages = program.storages
+    table = np.zeros((len(storages), jit.S_COLUMNS), np.int64)
+    written = np.zeros(len(storages), bool)
+    written[program.operands[roles != Role.READ, 0]] = True
+    pitch = np.array([storage.pitch for storage in storages], np.int64)
+    size = np.array([storage.pitch or storage.nbytes for storage in storages], np.int64)
+    table[:, jit.S_PITCH] = pitch
+    table[:, jit.S_PARTITION] = placement.partition
+    table[:, jit.S_LOW] = np.where(pitch > 0, placement.offset, 0)
+    table[:, jit.S_HIGH] = table[:, jit.S_LOW] + size
+    table[:, jit.S_GIVEN] = [storage.role == "IN" for storage in storages]
+    table[:, jit.S_GROUP] = np.where(written, _merged(len(storages), placement.overlaps), NONE)
+    return table
+
+
+def _merged(count: int, pairs: np.ndarray) -> np.ndarray:
+    """A number for each storage, the same for storages that share bytes while both are alive."""
+    root = np.arange(count)
+    for one, other in pairs.tolist():
+        a, b = root[one], root[other]
+        if a != b:
+            root[root == b] = a
+    return root
+
+
+def _group_table(program: Program, placement: Placement, storages: np.ndarray) -> tuple[np.ndarray, int]:
+    """Bytes and cells of each group; a group has the number of one of its storages."""
+    from sim.jit import dependences as jit
+
+    count = len(storages)
+    group = storages[:, jit.S_GROUP]
+    member = group >= 0
+    low, high = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+    np.minimum.at(low, group[member], storages[member, jit.S_LOW])
+    np.maximum.at(high, group[member], storages[member, jit.S_HIGH])
+    layouts = layout_table(program)
+    touched = group[program.operands[:, 0]]
+    inside = touched >= 0
+    accesses = np.bincount(touched[inside], minlength=count)
+    span = np.bincount(touched[inside], layouts[program.operands[inside, 2], jit.L_SPAN], minlength=count)
+    used = accesses > 0
+    size = np.where(used, high - low, 1)
+    wanted = np.ones(count, np.int64)
+    wanted[used] = np.minimum(accesses[used] // BUSY_CELL, size[used] * accesses[used] // span[used].astype(np.int64))
+    wanted = np.maximum(wanted, 1)
+    table = np.zeros((count, jit.G_COLUMNS), np.int64)
+    table[:, jit.G_LOW] = np.where(used, low, 0)
+    table[:, jit.G_CELL_BYTES] = -(-size // wanted)
+    table[:, jit.G_CELLS] = np.where(used, -(-size // table[:, jit.G_CELL_BYTES]), 0)
+    table[:, jit.G_CELL] = np.cumsum(table[:, jit.G_CELLS]) - table[:, jit.G_CELLS]
+    return table, int(table[:, jit.G_CELLS].sum())
+
+
+def _before(program: Program, placement: Placement, storages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """CSR over storages of those that lay at their bytes last, memory by memory and core by core."""
+    from sim.jit import dependences as jit
+
+    memory = np.array([storage.memory for storage in program.storages], np.int8)
+    counts, parts = np.zeros(len(storages), np.int64), []
+    for kind in (Memory.SBUF, Memory.PSUM):
+        chosen = (memory == kind) & (storages[:, jit.S_GROUP] >= 0)
+        for core in np.unique(placement.core[chosen]).tolist():
+            index = np.flatnonzero(chosen & (placement.core == core))
+            order = index[np.argsort(placement.first[index], kind="stable")]
+            start, before = _occupants(storages[:, jit.S_LOW], storages[:, jit.S_HIGH], order)
+            counts[order] = np.diff(start)
+            parts.append((np.repeat(order, np.diff(start)), before))
+    owner = np.concatenate([np.zeros(0, np.int64), *[part[0] for part in parts]])
+    before = np.concatenate([np.zeros(0, np.int64), *[part[1] for part in parts]])
+    return np.concatenate(([0], np.cumsum(counts))), before[np.argsort(owner, kind="stable")]
+
+
+def _occupants(low: np.ndarray, high: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from sim.jit import dependences as jit
+
+    room = 4 * order.size + 64
+    start = np.zeros(order.size + 1, np.int64)
+    while True:
+        before = np.zeros(room, np.int64)
+        filled = jit.occupants(np.ascontiguousarray(low), np.ascontiguousarray(high), order, start, before)
+        if filled >= 0:
+            return start, before[:filled]
+        room *= 4
+
+
+def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, roles: np.ndarray) -> tuple[Finding, ...]:
+    """One finding for each storage of which something is read that nothing has written; inputs are given."""
+    known = {finding.instruction for finding in program.findings if finding.kind == "uninitialised_read"}
+    rows = np.flatnonzero(unwritten >= 0)
+    storage, first = np.unique(unwritten[rows], return_index=True)
+    found = {int(s): int(rows[f]) for s, f in zip(storage, first)}
+    written = np.zeros(len(program.storages), bool)
+    written[program.operands[roles != Role.READ, 0]] = True
+    never = np.flatnonzero(~written & (placement.first >= 0)).tolist()
+    found |= {index: int(placement.first[index]) for index in never if program.storages[index].role != "IN"}
+    return tuple(
+        _unwritten_read(program, index, at)
+        for index, at in sorted(found.items(), key=lambda item: item[1])
+        if at not in known
+    )
+
+
+def _unwritten_read(program: Program, index: int, at: int) -> Finding:
+    storage = program.storages[index]
+    call = program.forms[program.form[at]].call
+    return Finding(
+        "uninitialised_read",
+        f"{call} reads `{storage.name}` (allocated at {program.strings[storage.source]}) where nothing has written it",
+        at,
+        program.strings[int(program.source[at])],
+    )
+
+
+def _with_order(program: Program, found: Dependences) -> Dependences:
+    """The dependences with those that the kernel asked for."""
+    first, then = program.order.T
+    n = len(program)
+    outside = (first < 0) | (first >= n) | (then < 0) | (then >= n) | (first == then)
+    if outside.any():
+        pair = program.order[np.argmax(outside)].tolist()
+        raise InputError(f"an instruction order {pair} in a program of {n} instructions")
+    engine = program.core.astype(np.int32) * QUEUES + engines(program)
+    dma = np.array([form.dma is not None for form in program.forms], bool)[program.form]
+    gate = np.where((engine[first] == engine[then]) & ~dma[first], 1, 0)
+    waiter = np.concatenate((found.waiters(), then))
+    order = np.argsort(waiter, kind="stable")
+    kind = np.full(len(first), EdgeKind.ORDER, np.int8)
+    start = np.concatenate(([0], np.cumsum(np.bincount(waiter, minlength=n))))
+    return Dependences(
+        start,
+        np.concatenate((found.predecessor, first.astype(np.int32)))[order],
+        np.concatenate((found.kind, kind))[order],
+        np.concatenate((found.gate, gate.astype(np.int8)))[order],
+        np.concatenate((found.reuse, np.zeros(len(first), bool)))[order],
+        found.findings,
+    )

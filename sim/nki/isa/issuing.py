@@ -1,0 +1,175 @@
+"""What every `nki.isa` call does: check its operands, append the instruction, hand back a handle."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from sim import dtypes
+from sim.engines import sync
+from sim.errors import InputError, UnsupportedError
+from sim.memory import PARTITIONS, View
+from sim.nki.session import builder
+from sim.nki.tensor import NkiTensor
+from sim.program import Op, ProgramBuilder
+from sim.trace import Engine
+
+QUADRANT = 32
+"""Partitions; an engine's access starts at a multiple of it, by its width (trainium_inferentia2_arch)."""
+
+
+class NkiInstruction:
+    """The handle of one `nki.isa` call, which may be more than one instruction."""
+
+    __slots__ = ("_first", "_last", "_program")
+
+    def __init__(self, program: ProgramBuilder, first: int, last: int):
+        self._program = program
+        self._first = first
+        self._last = last
+
+    def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
+        """Run after each producer has completed."""
+        for producer in producers:
+            if not isinstance(producer, NkiInstruction):
+                raise InputError(
+                    f"NkiInstruction.depends_on: {producer!r} is no instruction", source=self._program.where()
+                )
+            self._program.order(producer._last, self._first)
+        return self
+
+    def then(self, other: NkiInstruction) -> NkiInstruction:
+        """One handle for this instruction and the one that completes it."""
+        return NkiInstruction(self._program, self._first, other._last)
+
+
+def issue(
+    op: Op,
+    operands: tuple[View, ...],
+    static: tuple = (),
+    name: str | None = None,
+    on: Engine = Engine.VECTOR,
+    **immediates: Any,
+) -> NkiInstruction:
+    """Append one instruction of a compute engine.
+
+    on     : the engine whose sequencer reads dynamic offsets
+    raises : InputError with call and source line
+    """
+    program = builder()
+    try:
+        for view in operands:
+            pitch = view.layout.pitch
+            if pitch and view.offset >= pitch:
+                _check_start(view, pitch)
+    except AttributeError:
+        raise no_tensor(op, operands, program) from None
+    return append(program, op, operands, static, name, on, immediates)
+
+
+def append(
+    program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None, on: Engine, numbers: dict
+) -> NkiInstruction:
+    """`issue` without the rule for start partitions, which DMA engines do not know."""
+    first = None
+    try:
+        for view in operands:
+            if view.indirection is not None:
+                first = _load_offset(program, op, view, on)
+        index = program.issue(op, operands, static, name, **numbers)
+    except AttributeError:
+        wrong = no_tensor(op, operands, program)
+        if wrong is None:
+            raise
+        raise wrong from None
+    except InputError as error:
+        if error.source is not None:
+            raise
+        raise InputError(f"{op.call}: {error.message}", source=program.where(), remedy=error.remedy) from None
+    if first is None:
+        return NkiInstruction(program, index, index)
+    program.order(first, index)
+    return NkiInstruction(program, first, index)
+
+
+def _load_offset(program: ProgramBuilder, op: Op, view: NkiTensor, on: Engine) -> int:
+    """The sequencer reads a dynamic offset into a register before the instruction that uses it."""
+    if view.indirection.vector:
+        raise UnsupportedError(f"{op.call}: an operand with vector_offset", source=program.where())
+    index = view.indirection.view
+    return program.issue(sync.LOAD, (index,), (on,))
+
+
+def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError | None:
+    for place, operand in enumerate(operands):
+        if not isinstance(operand, View):
+            what = f"operand {place} is {operand!r} of type {type(operand).__name__}"
+            return InputError(f"{op.call}: {what}, must be a tensor", source=program.where())
+    return None
+
+
+def _check_start(view: View, pitch: int) -> None:
+    start, count = view.offset // pitch, view.layout.partitions
+    own = view.storage.address
+    start += own[0] if own else 0
+    step = QUADRANT if count <= QUADRANT else 2 * QUADRANT if count <= 2 * QUADRANT else PARTITIONS
+    if start % step:
+        allowed = ", ".join(str(place) for place in range(0, PARTITIONS, step))
+        raise InputError(
+            f"{view.storage.name}: an access of {count} partitions starts at partition {start}, must start at {allowed}",
+            source=builder().where(),
+        )
+
+
+def member(value: Any, kind: type[Enum], call: str, argument: str) -> str:
+    """The name of an enum member.
+
+    raises: InputError for anything else
+    """
+    if type(value) is kind:
+        return value._name_
+    known = ", ".join(f"{kind.__name__}.{item.name}" for item in kind)
+    raise InputError(f"nki.isa.{call}: {argument}: {value!r}, must be one of {known}", source=builder().where())
+
+
+def split(value: Any) -> tuple[tuple[View, ...], bool, Any]:
+    """An operand that may be a number or a [P, 1] tile: (its operands, whether it is a tile, its number)."""
+    if isinstance(value, View):
+        return (value,), True, None
+    return (), False, value
+
+
+def number(value: Any, call: str, argument: str) -> float:
+    """A number of the host.
+
+    raises: InputError for anything else
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"nki.isa.{call}: {argument}: {value!r} is neither a number nor a tile", source=builder().where()
+        ) from None
+
+
+def check_dtype(call: str, dst: Any, dtype: Any) -> None:
+    """The `dtype=` that older kernels still pass must be that of dst."""
+    if dtype is not None and dtypes.parse(dtype) != dst.dtype:
+        raise InputError(
+            f"nki.isa.{call}: dtype: {dtype}, dst has {dtypes.short(dst.dtype)}", source=builder().where()
+        )
+
+
+_registers: WeakKeyDictionary[ProgramBuilder, dict[tuple[int, Engine], np.ndarray]] = WeakKeyDictionary()
+
+
+def registers(program: ProgramBuilder, engine: Engine) -> np.ndarray:
+    """An engine's accumulator registers, fp32[128, 1]; they live as long as the program is built."""
+    held = _registers.setdefault(program, {})
+    key = (program.core, engine)
+    if key not in held:
+        held[key] = np.zeros((PARTITIONS, 1), np.float32)
+    return held[key]

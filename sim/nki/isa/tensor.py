@@ -1,0 +1,112 @@
+"""`nki.isa` calls of the Tensor Engine."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from sim.engines import tensor as pe
+from sim.engines import vector_select
+from sim.errors import InputError, UnsupportedError
+from sim.nki.isa import enums
+from sim.nki.isa.issuing import NkiInstruction, issue, member
+from sim.nki.session import builder
+from sim.nki.tensor import NkiTensor
+from sim.program import ProgramBuilder
+from sim.trace import Engine, Memory
+
+SMALL = 32
+"""Rows and columns up to which the Vector Engine transposes."""
+
+
+def nc_matmul(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+    is_transpose: bool = False,
+    accumulate: bool | None = None,
+    tile_position: tuple = (),
+    tile_size: tuple = (),
+    perf_mode: Any = enums.matmul_perf_mode.none,
+    name: str | None = None,
+) -> NkiInstruction:
+    """dst = stationary.T @ moving on the Tensor Engine, or dst += with accumulate.
+
+    dst        : [M, N] in PSUM, fp32 (bf16 from v4 on)
+    stationary : [K, M], moving: [K, N], in SBUF; K, M <= 128; with double_row [K, 2, ·]
+    accumulate : None overwrites on the first matmul into this part of PSUM and adds from then on
+    """
+    program = builder()
+    static = (
+        _adds(program, dst, accumulate) and not is_transpose,
+        bool(is_transpose),
+        (bool(is_stationary_onezero), bool(is_moving_onezero)),
+        tuple(map(int, tile_position or ())),
+        tuple(map(int, tile_size or ())),
+        member(perf_mode, enums.matmul_perf_mode, "nc_matmul", "perf_mode"),
+    )
+    return issue(pe.MATMUL, (dst, stationary, moving), static, name, Engine.TENSOR)
+
+
+def _adds(program: ProgramBuilder, dst: NkiTensor, accumulate: bool | None) -> bool:
+    """Whether a matmul adds to what is in PSUM; the region is remembered in any case."""
+    if not isinstance(dst, NkiTensor) or dst.layout.memory is not Memory.PSUM:
+        return False
+    if accumulate is None:
+        return program.accumulates(dst)
+    with suppress(UnsupportedError):
+        program.accumulates(dst)
+    return bool(accumulate)
+
+
+def nc_matmul_mx(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    stationary_scale: NkiTensor,
+    moving_scale: NkiTensor,
+    tile_position: tuple | None = None,
+    tile_size: tuple | None = None,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """dst = stationary.T @ moving of microscaled tiles, dequantized on the way (NeuronCore-v4).
+
+    stationary, moving : [P, M], [P, N] of x4-packed formats; contracted over P and the four
+    *_scale            : float8_e8m0fnu or uint8, four rows at the start of each quadrant of 32 partitions
+    """
+    packed = tuple(str(getattr(side, "dtype", None)) for side in (stationary, moving))
+    static = (
+        _adds(builder(), dst, accumulate),
+        tuple(map(int, tile_position or ())),
+        tuple(map(int, tile_size or ())),
+        packed,
+    )
+    operands = (dst, stationary, moving, stationary_scale, moving_scale)
+    return issue(pe.MATMUL_MX, operands, static, name, Engine.TENSOR)
+
+
+def nc_transpose(
+    dst: NkiTensor, data: NkiTensor, engine: Any = enums.engine.unknown, name: str | None = None
+) -> NkiInstruction:
+    """dst = data.T, partition and (flattened) free dimension exchanged.
+
+    Tensor Engine: SBUF to PSUM, up to 128 x 128. Vector Engine: SBUF or PSUM, up to 32 x 32.
+    """
+    asked = member(engine, enums.engine, "nc_transpose", "engine")
+    if asked not in ("tensor", "vector", "unknown"):
+        raise InputError(f"nki.isa.nc_transpose: engine: {asked}, must be tensor or vector", source=builder().where())
+    if asked == "vector" or (asked == "unknown" and _fits_vector(dst, data)):
+        return issue(vector_select.TRANSPOSE, (dst, data), (), name)
+    return issue(pe.TRANSPOSE, (dst, data), (), name, Engine.TENSOR)
+
+
+def _fits_vector(dst: NkiTensor, data: NkiTensor) -> bool:
+    """Small tiles go to the Vector Engine, as do those that the Tensor Engine cannot read or write."""
+    if not isinstance(dst, NkiTensor) or not isinstance(data, NkiTensor):
+        return False
+    layout = data.layout
+    small = layout.partitions <= SMALL and layout.elements <= SMALL
+    return small and (dst.layout.memory is not Memory.PSUM or layout.memory is not Memory.SBUF)

@@ -1,0 +1,156 @@
+"""Which limit holds a region back, argued with numbers.
+
+The resource that needs its ceiling longest leads (`trnprof.demand`); with perfect overlap the region would last just
+that long. A bound's score is its share of the region's time:
+
+compute           the leading engine's work, without the fixed cost of its instructions
+memory_bandwidth  bytes at the HBM or DMA roof, or the DMA engines at work, whichever is longer
+memory_capacity   the part of that which is spills and reloads, all of it when memory would not lead without them;
+                  and waits for a buffer, the leader idle, while SBUF or PSUM is nearly full
+network           collectives
+latency           what the leader's ceiling, buffers and exposed collectives leave: dependencies, DMA latency, fixed
+                  costs; or DMA triggers on one engine, when these take longer
+
+The largest score names the bound, so there is always one, and the margin to the runner-up says how sure it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from sim.trace import Trace
+from trnprof.demand import MEMORY, NETWORK, Demand, demand
+from trnprof.evidence import Evidence, argue
+from trnprof.machine import Machine, machine
+from trnprof.regions import Region, by_region, by_source_line, whole
+from trnprof.words import ENGINE_WORDS
+from trnprof.work import Index
+
+BOUNDS = ("compute", "memory_bandwidth", "memory_capacity", "network", "latency")
+"""In the order in which equal scores are decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What bounds a region."""
+
+    region: str
+    bound: str
+    share: float
+    """The bound's score, 0-1 of the region's time."""
+    margin: float
+    """By how much it leads the runner-up, 0-1."""
+    runner_up: str
+    engine: str | None
+    """TensorE, VectorE, …: the engine that a compute bound names, None for the others."""
+    cause: str | None
+    """What most of a latency bound is made of, a key of `trnprof.demand.LOSSES`; None for the others."""
+    evidence: tuple[Evidence, ...]
+    """The bound's own first, then the others by score."""
+    scores: dict[str, float]
+    """Of every bound. Bounds overlap in time, so these may add up to more than 1."""
+    shares: dict[str, float]
+    """The region's time, each moment charged once: to what leads, to exposed waits, the rest to latency. Sums to 1."""
+    kind: str
+    """whole, model, layer, operator, kernel, loop, line or selection."""
+    index: int
+    """Row of `trace.regions`, -1 for none."""
+    source: str | None
+    start_ps: int
+    end_ps: int
+    time_ps: int
+    estimated: bool
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def classify(trace: Trace, regions: Iterable[Region] | None = None) -> list[Verdict]:
+    """The verdict on the whole trace, then on each region and source line.
+
+    regions : judge these instead; see `trnprof.regions`
+    """
+    index, roofs = Index(trace), machine(trace)
+    if regions is None:
+        regions = parts(trace, index)
+    return [judge(index, roofs, region) for region in regions]
+
+
+def parts(trace: Trace, index: Index | None = None) -> tuple[Region, ...]:
+    """The whole trace, its tree of regions, and its source lines where the tree does not hold them."""
+    index = index or Index(trace)
+    tree = by_region(trace, index)
+    lines = () if any(region.kind == "line" for region in tree) else by_source_line(trace, index)
+    return whole(trace, index), *tree, *lines
+
+
+def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
+    """The verdict on one region."""
+    needed = demand(index, roofs, region)
+    scores = score(needed)
+    ranked = sorted(BOUNDS, key=lambda name: -scores[name])
+    bound, runner_up = ranked[:2]
+    return Verdict(
+        region=region.name,
+        bound=bound,
+        share=scores[bound],
+        margin=scores[bound] - scores[runner_up],
+        runner_up=runner_up,
+        engine=ENGINE_WORDS[needed.engine] if bound == "compute" else None,
+        cause=_cause(needed) if bound == "latency" else None,
+        evidence=argue(index, roofs, region, needed, ranked),
+        scores=scores,
+        shares=_shares(needed, scores, bound),
+        kind=region.kind,
+        index=region.index,
+        source=region.source,
+        start_ps=region.start_ps,
+        end_ps=region.end_ps,
+        time_ps=region.work.time_ps,
+        estimated=index.trace.meta.is_simulation,
+    )
+
+
+def score(needed: Demand) -> dict[str, float]:
+    """Every bound's share of the region's time, 0-1."""
+    memory = needed.share(needed.ceiling_ps[MEMORY])
+    blocked, exposed = needed.share(needed.buffer_ps), needed.share(needed.network_ps)
+    spilled = memory if needed.spill_rules else memory * needed.spill_share
+    led = needed.share(needed.ceiling_ps[needed.leader])
+    rest = max(0.0, 1 - led - blocked - exposed)
+    return {
+        "compute": needed.share(needed.ceiling_ps[needed.engine]),
+        "memory_bandwidth": memory * (1 - needed.spill_share) if needed.spill_rules else memory,
+        "memory_capacity": min(1.0, spilled + blocked),
+        "network": needed.share(needed.ceiling_ps[NETWORK]),
+        "latency": max(rest, needed.share(needed.issue_ps)),
+    }
+
+
+def leading_bound(needed: Demand) -> str:
+    """The bound that the leading resource stands for."""
+    if needed.leader == MEMORY:
+        return "memory_capacity" if needed.spill_rules else "memory_bandwidth"
+    return "network" if needed.leader == NETWORK else "compute"
+
+
+def _shares(needed: Demand, scores: dict[str, float], bound: str) -> dict[str, float]:
+    shares = dict.fromkeys(BOUNDS, 0.0)
+    shares[leading_bound(needed)] = needed.share(needed.ceiling_ps[needed.leader])
+    shares["memory_capacity"] += needed.share(needed.buffer_ps)
+    if needed.leader != NETWORK:
+        shares["network"] += needed.share(needed.network_ps)
+    shares["latency"] = max(0.0, 1 - sum(shares.values()))
+    if bound == "latency" and scores["latency"] > shares["latency"]:
+        # Triggers hide behind the leader's own work: what they take is taken from it.
+        fitting = (1 - scores["latency"]) / (1 - shares["latency"])
+        shares = {name: share * fitting for name, share in shares.items()}
+        shares["latency"] = scores["latency"]
+    return shares
+
+
+def _cause(needed: Demand) -> str | None:
+    if needed.issue_ps >= max(needed.lost.values(), default=0) and needed.issue_ps * 2 >= needed.time_ps:
+        return "issue"
+    return max(needed.lost, key=lambda name: needed.lost[name], default=None)

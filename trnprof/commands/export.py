@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from trnprof.commands.streams import emit, emit_json
+
+FORMATS = ("parquet", "csv", "json", "perfetto", "chrome")
+
+
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--to", choices=FORMATS, required=True)
+    parser.add_argument("-o", "--output", metavar="PATH", required=True, help="file or folder to write")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+
+
+def execute(args: Namespace) -> None:
+    """Write a trace in another format: parquet, csv or json.
+
+    parquet is a trace directory with Neuron Explorer's tables; csv makes one file a table, or only the instructions
+    where PATH ends in .csv; json is one file.
+    """
+    from trnprof.export import export
+    from trnprof.readers import open as open_trace
+
+    written = [str(path) for path in export(open_trace(args.trace), args.to, args.output)]
+    if args.json:
+        emit_json({"written": written})
+    else:
+        emit("\n".join(written))

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import re
+import sys
+from argparse import REMAINDER, ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import InputError, TrnprofError, UsageError
+from trnprof.commands import arguments, result
+from trnprof.commands.streams import columns, emit, emit_json, say
+
+if TYPE_CHECKING:
+    from sim import Run
+
+LAUNCHES_SHOWN = 20
+
+
+def declare(parser: ArgumentParser) -> None:
+    _declare_options(parser)
+    parser.add_argument("target", metavar="FILE.py::KERNEL | SCRIPT.py", help="a kernel, or a script that calls some")
+    parser.add_argument("rest", nargs=REMAINDER, metavar="ARGS", help="the script's own arguments")
+
+
+def _declare_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC", help=arguments.HELP)
+    parser.add_argument("--device", default="trn2", metavar="D", help="trn1, inf2, trn2 or trn3 (trn2)")
+    parser.add_argument("--lnc", type=int, choices=(1, 2), default=1, help="physical cores of one logical core (1)")
+    parser.add_argument("--no-values", action="store_true", help="shapes and times only; reads and computes no data")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of generated tensors and of the RNG (0)")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write the trace there; for a script, a folder a launch")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def execute(args: Namespace) -> int:
+    """Emulate one kernel, or every kernel that a script launches, unmodified.
+
+    trnprof run FILE.py::KERNEL --arg x=bf16[128,512] --arg scale=0.5
+    trnprof run SCRIPT.py ARGS…
+    """
+    if "::" in args.target:
+        _run_kernel(_reparsed(args))
+        return 0
+    return _run_script(args)
+
+
+def _reparsed(args: Namespace) -> Namespace:
+    """Read what follows a kernel as options of this command; behind a script it belongs to the script."""
+    from trnprof.cli import Parser, declare_traceback
+
+    options = Parser(prog="trnprof run", add_help=False, allow_abbrev=False)
+    _declare_options(options)
+    declare_traceback(options)
+    return options.parse_args(args.rest, args)
+
+
+def _run_kernel(args: Namespace) -> None:
+    import sim
+
+    values = not args.no_values
+    named = arguments.parse(args.arg, args.seed, values)
+    kernel = _kernel(args.target, args.device)
+    run = sim.run(kernel, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **named)
+    if args.output:
+        _keep(run, Path(args.output))
+    if args.json:
+        emit_json({**result.record(run.trace), "trace": args.output})
+        return
+    emit(result.text(run.trace, kept=args.output))
+    if not args.output:
+        say("the trace was not kept; -o DIR keeps it for trnprof web and tui")
+
+
+def _kernel(target: str, device: str) -> Any:
+    """The kernel of `FILE.py::NAME`, over the launch grid of `FILE.py::NAME[2]`."""
+    import sim
+
+    path, grid = re.fullmatch(r"(.*?)(?:\[([\d, ]+)\])?", target, re.DOTALL).groups()
+    kernel = sim.load(path, device=device)
+    return kernel[tuple(int(size) for size in grid.split(","))] if grid else kernel
+
+
+def _keep(run: Run, path: Path) -> None:
+    from sim import tracefile
+    from trnprof.summary import summarize
+
+    tracefile.write(run.trace, path, summary=summarize(run.trace))
+
+
+class Launches(list):
+    """What a script launched: each is written and judged as soon as it has run, and its values are let go."""
+
+    def __init__(self, folder: str | None):
+        super().__init__()
+        self.folder = folder and Path(folder)
+
+    def append(self, run: Run) -> None:
+        kernel = run.trace.meta.kernel
+        path = self.folder and self.folder / f"{len(self):04d}-{re.sub(r'[^0-9A-Za-z_.-]', '_', kernel)}"
+        if path:
+            _keep(run, path)
+        super().append({**result.record(run.trace), "trace": path and str(path)})
+
+
+def _run_script(args: Namespace) -> int:
+    import sim
+
+    script = Path(args.target)
+    if args.arg:
+        raise UsageError("--arg needs FILE.py::KERNEL", remedy="a script's own arguments follow its name")
+    if args.lnc != 1:
+        raise UsageError("--lnc needs FILE.py::KERNEL", remedy="a script says kernel[2]")
+    if not script.is_file():
+        raise InputError(f"{script}: no such file")
+    launches = Launches(args.output)
+    with (
+        sim.stand_ins(args.device, values=not args.no_values, seed=args.seed) as setting,
+        redirect_stdout(sys.stderr) if args.json else nullcontext(),
+        _as_main(script, args.rest),
+    ):
+        setting.launches = launches
+        code = _exit_code(script, launches)
+    if args.json:
+        emit_json({"script": str(script), "exit_code": code, "launches": launches})
+    else:
+        emit(_listing(launches))
+    return code
+
+
+@contextmanager
+def _as_main(script: Path, rest: list[str]) -> Iterator[None]:
+    """`sys.argv` and `sys.path` as `python SCRIPT ARGS…` sets them."""
+    argv, path = sys.argv, sys.path
+    sys.argv, sys.path = [str(script), *rest], [str(script.resolve().parent), *path]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path = argv, path
+
+
+def _exit_code(script: Path, launches: Launches) -> int:
+    """Run the script to its end.
+
+    raises : InputError with the script's line for an exception that it does not catch
+    """
+    import runpy
+
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as stop:
+        if isinstance(stop.code, str):
+            say(stop.code)
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except TrnprofError:
+        say(f"the script stopped after {len(launches)} kernel launches")
+        raise
+    except Exception as error:
+        say(f"the script stopped after {len(launches)} kernel launches")
+        raise InputError(f"{type(error).__name__}: {error}", source=_line(error, script)) from error
+    return 0
+
+
+def _line(error: BaseException, script: Path) -> str:
+    """`path:line` of the innermost frame in the script's folder."""
+    import traceback
+
+    folder = str(script.resolve().parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(folder)]
+    frames += [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(script)]
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(script)
+
+
+def _listing(launches: Launches) -> str:
+    """One line a launch, the first of many only."""
+    if not launches:
+        return "no kernel was launched (FILE.py::KERNEL runs one by name)"
+    lines = [_words(launch) for launch in launches[:LAUNCHES_SHOWN]]
+    text = columns([("kernel", "latency", "bound by", "trace"), *lines], frozenset((1,)))
+    hidden = len(launches) - LAUNCHES_SHOWN
+    return f"{text}\n{hidden} more launches: --json lists all" if hidden > 0 else text
+
+
+def _words(launch: dict[str, Any]) -> tuple[str, str, str, str]:
+    from trnprof import words
+
+    verdict = launch["verdicts"][0]
+    latency = words.estimate(words.time(launch["latency_ns"] * 1000))
+    bound = f"{words.bound(verdict['bound'])}, {words.share(verdict['share'])}"
+    return words.plain(launch["kernel"], 40), latency, bound, launch["trace"] or "not kept"

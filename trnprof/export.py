@@ -1,0 +1,142 @@
+"""A trace in other formats.
+
+csv  : the columns that the trace has, text and enumerations as words, times in ps; one file a table, or only the
+       instructions where the path ends in .csv
+json : one object, `meta` and `tables`; a table is an object of equally long lists
+parquet : Neuron Explorer's tables with ours beside them (`sim.tracefile`)
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from sim.errors import InputError, UnsupportedError
+from sim.trace import ENGINE_NAMES, EdgeKind, Memory, QueueType, RegionKind, Table, Trace, Wait
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "instructions.engine": ENGINE_NAMES,
+    **{
+        column: tuple(member.name for member in kind)
+        for column, kind in {
+            "instructions.wait": Wait,
+            "transfers.wait": Wait,
+            "transfers.queue_type": QueueType,
+            "transfers.source_memory": Memory,
+            "transfers.dest_memory": Memory,
+            "packets.queue_type": QueueType,
+            "edges.kind": EdgeKind,
+            "regions.kind": RegionKind,
+            "tensors.memory": Memory,
+            "allocations.memory": Memory,
+        }.items()
+    },
+}
+"""The words behind the codes of a column."""
+
+
+def export(trace: Trace, to: str, path: str | Path) -> list[Path]:
+    """Write a trace in another format; returns the files and folders made.
+
+    raises : UnsupportedError for a format that is not written
+    """
+    write = WRITERS.get(to)
+    if write is None:
+        raise UnsupportedError(f"export to {to} is not written", remedy=f"it can be {', '.join(WRITERS)}")
+    return write(trace, Path(path))
+
+
+def _write_parquet(trace: Trace, path: Path) -> list[Path]:
+    from sim import tracefile
+    from trnprof.summary import summarize
+
+    tracefile.write(trace, path, summary=summarize(trace))
+    return [path]
+
+
+def _write_csv(trace: Trace, path: Path) -> list[Path]:
+    if path.suffix.lower() == ".csv":
+        return [_csv_file(trace, "instructions", path)]
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file", remedy="name a folder, or a .csv file for the instructions alone")
+    path.mkdir(parents=True, exist_ok=True)
+    return [_csv_file(trace, name, path / f"{name}.csv") for name, table in trace.tables() if len(table)]
+
+
+def _csv_file(trace: Trace, name: str, path: Path) -> Path:
+    from pyarrow import csv
+
+    with _replacing(path) as file:
+        csv.write_csv(_arrow(trace, name, getattr(trace, name)), file)
+    return path
+
+
+def _write_json(trace: Trace, path: Path) -> list[Path]:
+    import msgspec
+
+    document = {
+        "meta": asdict(trace.meta),
+        "tables": {name: _arrow(trace, name, table).to_pydict() for name, table in trace.tables()},
+    }
+    with _replacing(path) as file:
+        file.write(msgspec.json.encode(document, enc_hook=_plain))
+    return [path]
+
+
+WRITERS: dict[str, Callable[[Trace, Path], list[Path]]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "json": _write_json,
+}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _arrow(trace: Trace, name: str, table: Table) -> pa.Table:
+    """The columns that the table has, with words in place of codes."""
+    import pyarrow as pa
+
+    texts = pa.array(list(trace.strings), pa.string())
+    made = {}
+    for column in table.present():
+        codes = table.column(column)
+        words = texts if table.columns[column].text else WORDS.get(f"{name}.{column}")
+        if words is None:
+            made[column] = pa.array(codes)
+        else:
+            lexicon = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
+            made[column] = lexicon.take(pa.array(codes, mask=codes < 0))
+    return pa.table(made)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the path's place when it is whole, and leaves no trace when it is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.chmod(draft, 0o666 & ~_umask())
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,117 @@
+"""Finding instructions: by pattern, and by what people type to go somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from sim.trace import NONE, Engine, Trace
+from trnprof.view import format as words
+from trnprof.view.labels import instruction_label
+from trnprof.view.records import Hits, Target
+
+MAX_PATTERN = 200
+
+_COLUMNS = ("name", "opcode", "operands", "source", "function", "group")
+
+_MOMENT = re.compile(r"^\s*([\d_,. \u2009\u202f]*\d)\s*(ps|ns|us|µs|ms|s)?\s*$")
+_UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+_LINE = re.compile(r"^(?:line\s+|:|(?P<file>[^:]+):)(?P<line>\d+)$")
+
+
+def search(trace: Trace, pattern: str) -> Hits:
+    """Instructions of which a name, opcode, operand, source, function, region or engine matches, whatever the case."""
+    total = len(trace.instructions)
+    try:
+        matches = _matcher(pattern)
+    except re.error as fault:
+        return Hits(pattern, np.empty(0, np.int64), 0, total, "not a pattern yet", str(fault))
+    rows = np.flatnonzero(_found(trace, matches)).astype(np.int64) if pattern else np.empty(0, np.int64)
+    text = f"{words.count(len(rows))} of {words.count(total)} match" if pattern else ""
+    return Hits(pattern, rows, len(rows), total, text)
+
+
+def _matcher(pattern: str):
+    if len(pattern) > MAX_PATTERN:
+        raise re.error(f"longer than {MAX_PATTERN} characters")
+    return re.compile(pattern, re.IGNORECASE).search
+
+
+def _found(trace: Trace, matches) -> np.ndarray:
+    table = trace.instructions
+    # One look at each distinct text; the last entry stands for code -1.
+    hit = np.array([matches(text) is not None for text in trace.strings] + [False], np.bool_)
+    found = np.zeros(len(table), np.bool_)
+    for name in _COLUMNS:
+        if table.has(name):
+            found |= hit[table.column(name)]
+    if len(trace.regions) and table.has("region"):
+        found |= np.append(hit[trace.regions.name], False)[table.region]
+    engines = np.array([matches(words.ENGINE_WORDS[e]) is not None for e in Engine], np.bool_)
+    found |= engines[table.engine]
+    return found | _titled(trace, matches)
+
+
+def _titled(trace: Trace, matches) -> np.ndarray:
+    """Rows whose label as shown matches: `ACTIVATE exp` is in no column."""
+    table = trace.instructions
+    if not (table.has("function") or table.has("kind")):
+        return np.zeros(len(table), np.bool_)
+    size = len(trace.strings) + 1
+    key = (table.opcode.astype(np.int64) + 1) * size * size + (table.function + 1) * np.int64(size) + (table.kind + 1)
+    keys, inverse = np.unique(key, return_inverse=True)
+    hit = np.empty(keys.size, np.bool_)
+    for k, value in enumerate(keys.tolist()):
+        codes = (value // size // size - 1, value // size % size - 1, value % size - 1)
+        hit[k] = matches(instruction_label(*(trace.strings[code] for code in codes))[0]) is not None
+    return hit[inverse]
+
+
+def goto(trace: Trace, text: str) -> Target | None:
+    """Where a moment (`26.059 µs`; µs when no unit is given), an id, a name or a line (`:19`, `attention.py:19`) lies."""
+    text = text.strip()
+    if not text:
+        return None
+    for found in _places(trace, text):
+        if found is not None:
+            return found
+    return None
+
+
+def _places(trace: Trace, text: str) -> Iterator[Target | None]:
+    table = trace.instructions
+    code = trace.strings.find(text)
+    if code != NONE:
+        yield _first(trace, (table.name == code) | (table.source == code))
+    line = _LINE.match(text)
+    if line:
+        ending = f"{line['file'] or ''}:{line['line']}"
+        known = np.array([t.endswith(ending) for t in trace.strings] + [False], np.bool_)
+        yield _first(trace, known[table.source])
+    if text.startswith("#") and text[1:].isdigit():
+        yield _first(trace, table.id == int(text[1:]))
+    moment = _MOMENT.match(text)
+    if moment:
+        number = re.sub(r"[_, \u2009\u202f]", "", moment[1])
+        at = _picoseconds(number, moment[2] or "us")
+        if moment[2] is None and "." not in number:
+            yield _first(trace, table.id == int(number)) if int(number) < 2**63 else None
+        yield Target(NONE, at, at, words.moment(at))
+
+
+def _picoseconds(number: str, unit: str) -> int:
+    """Decimal text to whole ps without passing through a float."""
+    whole, _, part = number.partition(".")
+    scale = _UNITS[unit]
+    return min(int(whole or 0) * scale + int((part or "0")[:15]) * scale // 10 ** len((part or "0")[:15]), 2**62)
+
+
+def _first(trace: Trace, mask: np.ndarray) -> Target | None:
+    rows = np.flatnonzero(mask)
+    if not rows.size:
+        return None
+    row, table = int(rows[0]), trace.instructions
+    text = instruction_label(*(trace.text(table, c, row) for c in ("opcode", "function", "kind")))[0]
+    return Target(row, int(table.start_ps[row]), int(table.end_ps[row]), text)

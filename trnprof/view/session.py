@@ -1,0 +1,290 @@
+"""`Session(trace)`: every question that a screen may ask of a trace, answered at the screen's resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.trace import NONE, Engine, Trace
+from trnprof.machine import Machine, machine
+from trnprof.regions import window as kernel_window
+from trnprof.view import format as words
+from trnprof.view import search
+from trnprof.view.cards import Cards
+from trnprof.view.links import Links
+from trnprof.view.records import (
+    AreaCard,
+    Card,
+    EngineRow,
+    Fact,
+    Facts,
+    Frame,
+    GapCard,
+    Hits,
+    Overview,
+    RegionRow,
+    SourceRow,
+    Target,
+    Track,
+    TransferCard,
+    VerdictCard,
+    Viewport,
+    Waiting,
+)
+from trnprof.view.tables import MOST_ROWS, Tables
+from trnprof.view.timeline import Timeline
+from trnprof.view.tracks import Row
+
+HOME_MARGIN = 0.015
+
+
+class Session:
+    """One trace and what has been found out about it; may be asked by several threads."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+
+    @classmethod
+    def open(cls, path: str | Path) -> Session:
+        """raises : InputError for what cannot be read"""
+        from trnprof import readers
+
+        return cls(readers.open(path))
+
+    # --- the whole ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def machine(self) -> Machine:
+        return machine(self.trace)
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """The kernel window, ps: where the verdict holds."""
+        return kernel_window(self.trace)
+
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """First and last moment of the trace, ps."""
+        ends = [0, self.trace.meta.total_ps, self.window[1]]
+        starts = [0]
+        for table in (self.trace.instructions, self.trace.transfers, self.trace.packets):
+            if len(table):
+                starts.append(int(table.start_ps[0]))
+                ends.append(int(table.end_ps.max()))
+        return min(starts), max(*ends, 1)
+
+    @cached_property
+    def home(self) -> tuple[int, int]:
+        """Where a screen starts: the kernel window with a little air."""
+        t0, t1 = self.window if self.window[1] > self.window[0] else self.extent
+        air = round((t1 - t0) * HOME_MARGIN)
+        return t0 - air, t1 + air
+
+    @cached_property
+    def meta(self) -> Facts:
+        meta = self.trace.meta
+        cores = self.machine.cores
+        span = self.window[1] - self.window[0]
+        return Facts(
+            title=words.plain(meta.kernel or Path(meta.source).stem or "trace", 120),
+            source=words.plain(meta.source, 300),
+            device=f"{words.plain(meta.device, 40)}, {words.plural(cores, 'core')}",
+            estimated=meta.is_simulation,
+            mark="emulated" if meta.is_simulation else "captured",
+            window=Fact("Kernel window", self.estimate(words.time(span)), span),
+            total=Fact(
+                "Whole trace",
+                self.estimate(words.time(self.extent[1] - self.extent[0])),
+                self.extent[1] - self.extent[0],
+            ),
+            counted=self._counted(),
+            notes=tuple(words.plain(note, 400) for note in meta.notes),
+            findings=tuple(words.plain(finding.sentence, 400) for finding in meta.findings),
+        )
+
+    def _counted(self) -> str:
+        parts = [words.plural(len(self.trace.instructions), "instruction")]
+        if len(self.trace.transfers):
+            parts.append(words.plural(len(self.trace.transfers), "transfer"))
+        if len(self.trace.packets):
+            parts.append(words.plural(len(self.trace.packets), "packet"))
+        return ", ".join([*parts, "0 dropped"])
+
+    def estimate(self, text: str) -> str:
+        """The text with the mark of an estimate where the trace is emulated."""
+        return words.estimate(text, self.trace.meta.is_simulation)
+
+    # --- the picture ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        return Timeline(self.trace, self.window, self.machine)
+
+    def tracks(self) -> tuple[Track, ...]:
+        """All rows of the timeline, in the order of the screen."""
+        return self.timeline.tracks
+
+    def frame(self, viewport: Viewport, tracks: Sequence[str] | None = None, colour: str = "engine") -> Frame:
+        """What to draw of the tracks in the viewport; bounded by its columns, however many rows there are.
+
+        colour : one of `timeline.COLOURS`
+        """
+        return self.timeline.frame(viewport, tracks, colour)
+
+    def overview(self, columns: int) -> Overview:
+        """How busy each engine is over the whole trace."""
+        return self.timeline.overview(self.extent, columns)
+
+    # --- the answer -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables(self.trace, self.timeline, self.machine)
+
+    @property
+    def verdict(self) -> VerdictCard:
+        """What bounds the whole trace, why, and by how far."""
+        return self.tables.verdict
+
+    @cached_property
+    def _verdicts(self) -> tuple[VerdictCard, ...]:
+        return (self.verdict, *(self.tables.judged(region) for region in self.tables.tree[:MOST_ROWS]))
+
+    def verdicts(self) -> tuple[VerdictCard, ...]:
+        """On the whole trace, then on each region of its tree."""
+        return self._verdicts
+
+    def engine_rows(self, t0_ps: int | None = None, t1_ps: int | None = None) -> tuple[EngineRow, ...]:
+        """How long each engine worked; in the kernel window when none is given."""
+        low, high = self.window
+        return self.tables.engines(low if t0_ps is None else t0_ps, high if t1_ps is None else t1_ps)
+
+    def waits(self, t0_ps: int | None = None, t1_ps: int | None = None) -> tuple[Waiting, ...]:
+        """Idle time by who waited for what; in the kernel window when none is given."""
+        low, high = self.window
+        return self.tables.waits(low if t0_ps is None else t0_ps, high if t1_ps is None else t1_ps)
+
+    def regions(self) -> tuple[RegionRow, ...]:
+        """The tree of what the work is."""
+        return self.tables.regions
+
+    def source_lines(self) -> tuple[SourceRow, ...]:
+        """Time of each source line, the longest first; empty when the trace names none."""
+        return self.tables.source_lines
+
+    def area(self, t0_ps: int, t1_ps: int, title: str = "") -> AreaCard:
+        """What happened between two moments."""
+        return self.tables.area(t0_ps, t1_ps, title)
+
+    # --- one thing ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def links(self) -> Links:
+        return Links(self.trace)
+
+    @cached_property
+    def cards(self) -> Cards:
+        return Cards(self.trace, self.window, self.machine, self.links, self.timeline.labels)
+
+    def card(self, row: int) -> Card:
+        """Everything known of an instruction; IndexError for a row that there is none of."""
+        self._check(row, len(self.trace.instructions))
+        return self.cards.instruction(row, self.track_of(row))
+
+    def transfer_card(self, row: int) -> TransferCard:
+        """Everything known of a transfer."""
+        self._check(row, len(self.trace.transfers))
+        return self.cards.transfer(row, self.track_of(row, "transfers"))
+
+    def _check(self, row: int, rows: int) -> None:
+        if not 0 <= row < rows:
+            raise IndexError(f"row {row} of {rows}")
+
+    def track_of(self, row: int, kind: str = "instructions") -> str:
+        """The id of the track that shows a row, empty when none does."""
+        for name, item in self.timeline.rows.items():
+            if (
+                isinstance(item, Row)
+                and item.track.kind == kind
+                and any(lane.position(row) >= 0 for lane in item.lanes)
+            ):
+                return name
+        return ""
+
+    def gap(self, track: str, t_ps: int) -> GapCard | None:
+        """The idle time of a track's engine at a moment, None when it is at work or outside the kernel window."""
+        item = self.timeline.rows.get(track)
+        if not isinstance(item, Row) or item.track.kind != "instructions":
+            return None
+        idle = item.idle or self._idle_of(item.track)
+        if idle is None or not self.window[0] <= t_ps < self.window[1]:
+            return None
+        found = idle.gaps(t_ps, t_ps + 1, 1, self.window[0])
+        if not len(found):
+            return None
+        start, end, row = (int(x) for x in found[0])
+        return self.cards.gap(track, item.track.engine, (start, end), row)
+
+    def _idle_of(self, track: Track):
+        rows = (item for item in self.timeline.rows.values() if isinstance(item, Row))
+        return next(
+            (r.idle for r in rows if r.idle and (r.track.core, r.track.engine) == (track.core, track.engine)), None
+        )
+
+    # --- from one to the next -------------------------------------------------------------------------------------
+
+    def step(self, row: int, by: int, kind: str = "instructions") -> int:
+        """The neighbour of a row on its track, -1 past either end."""
+        for item in self.timeline.rows.values():
+            if not isinstance(item, Row) or item.track.kind != kind:
+                continue
+            for lane in item.lanes:
+                at = lane.position(row)
+                if at >= 0:
+                    return int(lane.rows[at + by]) if 0 <= at + by < len(lane) else NONE
+        return NONE
+
+    def follow(self, row: int, by: int) -> int:
+        """Along the binding dependency: what it waited for (-1) or what waited for it (+1); -1 at the end."""
+        self._check(row, len(self.trace.instructions))
+        return self.links.follow(row, by)
+
+    def first_in(self, t0_ps: int, t1_ps: int) -> int:
+        """The first instruction of the kernel's work that starts in a window, else the first at all, -1 without one."""
+        table = self.trace.instructions
+        low, high = np.searchsorted(table.start_ps, (t0_ps, t1_ps))
+        worked = np.flatnonzero(~table.control[low:high] & (table.engine[low:high] != Engine.SYNC))
+        if worked.size:
+            return int(low + worked[0])
+        return int(low) if high > low else NONE
+
+    def nearest(self, track: str, t_ps: int) -> int:
+        """The row of a track that runs at a moment, else the one that starts closest to it; -1 on an empty track."""
+        item = self.timeline.rows.get(track)
+        if not isinstance(item, Row) or not item.lanes:
+            return NONE
+        lane = max(item.lanes, key=len)
+        if not len(lane):
+            return NONE
+        start = lane.columns.start[lane.rows]
+        at = int(np.searchsorted(start, t_ps, "right"))
+        near = [k for k in (at - 1, at) if 0 <= k < len(lane)]
+        return int(lane.rows[min(near, key=lambda k: (not self._runs(lane, k, t_ps), abs(int(start[k]) - t_ps)))])
+
+    def _runs(self, lane: Any, k: int, t_ps: int) -> bool:
+        row = lane.rows[k]
+        return bool(lane.columns.start[row] <= t_ps < lane.columns.end[row])
+
+    # --- finding --------------------------------------------------------------------------------------------------
+
+    def search(self, pattern: str) -> Hits:
+        """Instructions that a regular expression finds; a broken one finds nothing and says why."""
+        return search.search(self.trace, pattern)
+
+    def goto(self, text: str) -> Target | None:
+        """Where a moment, id, name or source line lies; None when nowhere."""
+        return search.goto(self.trace, text)
