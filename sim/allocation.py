@@ -39,8 +39,9 @@ class Placement:
     """int64: first instruction that accesses it."""
     last: np.ndarray
     """int64: last instruction that accesses it."""
-    overlaps: np.ndarray
-    """int64[k, 2]: pairs of storages alive at the same time at the same addresses; the kernel chose both."""
+    together: np.ndarray
+    """int64[k, 2]: pairs of storages alive at the same time at the same bytes, if not of the same partitions; the kernel
+    chose both places."""
     strategies: Mapping[tuple[int, Memory], str] = field(default_factory=dict)
     """How each core's memory was filled: `rotate`, `first fit`, `best fit`."""
     findings: tuple[Finding, ...] = ()
@@ -70,15 +71,15 @@ def place(program: Program, options: Options) -> Placement:
     strategies = {}
     memory = np.array([storage.memory for storage in program.storages], np.int8)
     _place_hbm(program, core, first, offset)
-    overlaps = []
+    together = []
     for room in _rooms(program, options):
         for number in np.unique(core[(memory == room.memory) & (first >= 0)]).tolist():
             chosen = np.flatnonzero((memory == room.memory) & (core == number) & (first >= 0))
             scene = _Scene(program, room, first, last, partition, offset)
             strategies[number, room.memory] = scene.fill(chosen)
-            overlaps += scene.overlaps
-    pairs = np.array(overlaps, np.int64).reshape(-1, 2)
-    findings = tuple(_overlap(program, *pair) for pair in overlaps)
+            together += scene.together
+    findings = tuple(_overlap(program, *pair) for pair in together if _share_partitions(program, *pair))
+    pairs = np.array(together, np.int64).reshape(-1, 2)
     return Placement(core, partition, offset, first, last, pairs, strategies, findings)
 
 
@@ -118,7 +119,7 @@ class _Scene:
         self.last = last
         self.partition = partition
         self.offset = offset
-        self.overlaps: list[tuple[int, int]] = []
+        self.together: list[tuple[int, int]] = []
 
     def fill(self, chosen: np.ndarray) -> str:
         """Place these storages; the name of the strategy that succeeded."""
@@ -143,7 +144,7 @@ class _Scene:
                     f"{self.room.memory.name} has {self.room.limit} bytes a partition",
                     source=self.program.strings[storage.source],
                 )
-        self.overlaps += _overlapping(self.program, chosen, boxes)
+        self.together += _together(chosen, boxes)
         return boxes
 
     def _place(self, tiles: np.ndarray, fixed: np.ndarray) -> str:
@@ -198,20 +199,22 @@ def _shape(storage: Storage) -> str:
     return f"{storage.layout.dtype}{list(storage.layout.shape)}"
 
 
-def _overlapping(program: Program, chosen: np.ndarray, boxes: np.ndarray) -> list[tuple[int, int]]:
-    """Pairs of fixed storages that are alive together and share bytes of a partition."""
+def _together(chosen: np.ndarray, boxes: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs of storages whose bytes meet while both are alive."""
     found, alive = [], []
     for row in np.argsort(boxes[:, 2], kind="stable").tolist():
-        low, high, first, last = boxes[row].tolist()
+        low, high, first, _ = boxes[row].tolist()
         alive = [other for other in alive if boxes[other, 3] >= first]
         for other in alive:
             if boxes[other, 0] < high and low < boxes[other, 1]:
-                one, two = program.storages[chosen[other]], program.storages[chosen[row]]
-                (p, _), (q, _) = one.address, two.address
-                if p < q + two.partitions and q < p + one.partitions:
-                    found.append((int(chosen[other]), int(chosen[row])))
+                found.append((int(chosen[other]), int(chosen[row])))
         alive.append(row)
     return found
+
+
+def _share_partitions(program: Program, one: int, two: int) -> bool:
+    a, b = program.storages[one], program.storages[two]
+    return a.address[0] < b.address[0] + b.partitions and b.address[0] < a.address[0] + a.partitions
 
 
 def _overlap(program: Program, one: int, two: int) -> Finding:

@@ -156,7 +156,7 @@ def _storage_table(program: Program, placement: Placement, roles: np.ndarray) ->
     table[:, jit.S_LOW] = np.where(pitch > 0, placement.offset, 0)
     table[:, jit.S_HIGH] = table[:, jit.S_LOW] + size
     table[:, jit.S_GIVEN] = [storage.role == "IN" for storage in storages]
-    table[:, jit.S_GROUP] = np.where(written, _merged(len(storages), placement.overlaps), NONE)
+    table[:, jit.S_GROUP] = np.where(written, _merged(len(storages), placement.together), NONE)
     return table
 
 

@@ -212,3 +212,22 @@ def pack(values: np.ndarray, dtype: Format) -> np.ndarray:
     if dtype is float4_e2m1fn_x4:
         codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
     return np.ascontiguousarray(codes).view(dtype.storage).reshape(values.shape[:-1])
+
+
+def promote(one: Any, other: Any) -> Any:
+    """The dtype of an operation on two tiles, where none is asked for.
+
+    source: NKI 2.26 shared reference, "Type promotion": two 16-bit floats of different kind, or signed beside unsigned
+    32-bit integers, become fp32; two kinds of fp8 become bf16; a float beside an integer stays the float
+    """
+    if one == other:
+        return one
+    floats = [dtype for dtype in (one, other) if is_float(dtype)]
+    if len(floats) == 1:
+        return floats[0]
+    if not floats:
+        signed = {dtype.kind for dtype in (one, other)}
+        return float32 if len(signed) > 1 and one.itemsize == other.itemsize else max(one, other, key=lambda d: d.itemsize)
+    if one.itemsize == other.itemsize:
+        return bfloat16 if one.itemsize == 1 else float32
+    return max(one, other, key=lambda dtype: dtype.itemsize)

@@ -191,7 +191,7 @@ class _Tracing:
             {
                 "name": view.name,
                 "shape": list(view.shape),
-                "dtype": dtypes.name(view.dtype),
+                "dtype": str(view.dtype),
                 "sha256": hashlib.sha256(np.ascontiguousarray(view.array()).tobytes()).hexdigest()
                 if self.program.values
                 else None,

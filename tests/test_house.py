@@ -157,3 +157,55 @@ def test_every_device_number_names_its_source() -> None:
         if not figure.source.strip() or figure.kind not in ("documented", "measured", "derived", "guess")
     ]
     assert not faults, "\n".join(faults)
+
+
+TIMED = [*sorted((ROOT / "sim" / "engines").glob("*.py")), ROOT / "sim" / "schedule.py"]
+LAWS = {"Cost", "DmaCost", "cycles", "ns", "picoseconds"}
+"""Calls that turn figures into time; so does everything in `sim.engines.laws`."""
+
+
+def called(node: ast.AST) -> str:
+    """`laws.vector` of a call of it, empty for anything else."""
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+
+def tells_time(path: Path, function: ast.FunctionDef) -> bool:
+    calls = {called(node) for node in ast.walk(function)}
+    in_name = function.name.endswith(("cost", "cycles", "_ns", "_ps", "_rate"))
+    return path.name in ("laws.py", "schedule.py") or in_name or any(c in LAWS or c.startswith("laws.") for c in calls)
+
+
+def literals(node: ast.AST) -> Iterator[ast.Constant]:
+    """Numbers that may be costs: not indices, shapes, limits in a comparison, unit steps, nor 0, 1 and 2."""
+    for child in ast.iter_child_nodes(node):
+        name = called(child)
+        if name.startswith(("checks.", "np.")) or name == "fail" or isinstance(child, (ast.JoinedStr, ast.Compare)):
+            continue
+        if isinstance(child, ast.Constant) and type(child.value) in (int, float) and child.value not in (0, 1, 2, 1000):
+            yield child
+        yield from literals(child.value if isinstance(child, ast.Subscript) else child)
+
+
+def test_what_takes_time_has_no_number_of_its_own() -> None:
+    faults = [
+        f"{where(path, number)} {function.name}: {number.value}"
+        for path in TIMED
+        for function in functions(path)
+        if tells_time(path, function)
+        for number in literals(function)
+    ]
+    assert not faults, "figures belong into sim/devices:\n" + "\n".join(faults)
+
+
+def test_a_table_of_figures_says_where_they_are_from() -> None:
+    faults = []
+    for path in TIMED:
+        body = ast.parse(path.read_text()).body
+        for statement, after in zip(body, [*body[1:], None], strict=True):
+            if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+                continue
+            numbers = [n for n in ast.walk(statement.value) if isinstance(n, ast.Constant) and type(n.value) is float]
+            fractions = [n for n in ast.walk(statement.value) if called(n) == "Fraction"]
+            if (numbers or fractions) and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
+                faults.append(where(path, statement))
+    assert not faults, "\n".join(faults)

@@ -62,6 +62,9 @@ def declare_traceback(parser: argparse.ArgumentParser, default: bool | str = arg
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks µ gets a question mark, not an error.
+        stream.reconfigure(errors="replace")
     try:
         args = build_parser().parse_args(argv)
         code = args.execute(args)

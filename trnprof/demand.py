@@ -196,7 +196,8 @@ def _memory_ps(index: Index, machine: Machine, region: Region, active: int) -> t
     candidates = {"engines": _dma_engines_ps(index, machine, region)}
     for id, moved in (("hbm", work.hbm_bytes), ("dma", work.dma_bytes)):
         roof = machine.get(id)
-        if roof is not None:
+        # What DMA engines sustain is a rule of thumb; where packets show each engine at work, those decide.
+        if roof is not None and not (id == "dma" and candidates["engines"]):
             candidates[id] = moved / roof.value * 1e12
     if len(candidates) == 1 and not candidates["engines"]:
         return active, "active"

@@ -123,8 +123,10 @@ def _bandwidth(case: Case) -> Iterator[Evidence]:
         text = "The trace has no DMA: bandwidth cannot be judged" if _no_dma(case) else "It moves no byte"
         yield Evidence("memory_bandwidth", "HBM", None if _no_dma(case) else 0.0, None, "B/s", None, text)
         return
-    roof = case.roofs.get("hbm") or case.roofs.get("dma")
     reached = moved / work.time_ps * 1e12
+    roof = case.roofs.get("hbm") or case.roofs.get("dma")
+    if roof is not None and reached > roof.value:
+        roof = case.roofs.bandwidth(reached)
     flow = words.estimate(words.rate(reached), case.index.trace.meta.is_simulation)
     if roof is None:
         sentence = f"DMAs move {words.size(moved)} at {flow}; the device is unknown, so no roof is"

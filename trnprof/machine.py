@@ -99,9 +99,17 @@ class Machine:
     def of_kind(self, kind: str) -> tuple[Ceiling, ...]:
         return tuple(ceiling for ceiling in self.ceilings if ceiling.kind == kind)
 
-    def bandwidth(self) -> Ceiling | None:
-        """The lower of HBM and DMA: what bytes from HBM are measured against."""
-        return min((c for c in self.of_kind("memory") if c.id in ("hbm", "dma")), key=lambda c: c.value, default=None)
+    def bandwidth(self, flow: float = 0.0) -> Ceiling | None:
+        """The lower of HBM and DMA; for a flow above it, the next that holds, for one core may draw on a whole stack.
+
+        flow : bytes per second that were reached
+        """
+        roofs = [c for c in self.of_kind("memory") if c.id in ("hbm", "dma")]
+        hbm = self.get("hbm")
+        if hbm is not None and self.stack is not None and self.stack > hbm.value:
+            roofs.append(replace(hbm, id="stack", name="HBM stack", value=self.stack, note="shared with other cores"))
+        roofs.sort(key=lambda c: c.value)
+        return next((c for c in roofs if flow <= c.value), roofs[-1] if roofs else None)
 
 
 def machine(of: Trace | Device | str, cores: int | None = None) -> Machine:
@@ -257,7 +265,10 @@ def _captured(made: Machine, said: Mapping[str, float]) -> Machine:
         ceilings = [_said(c, share, "hbm_ddr_bandwidth") if c.id == "hbm" else c for c in ceilings]
         made = replace(made, stack=stack * -(-made.cores // cores_a_stack(table)))
     wire = said.get("dma_ddr_bandwidth")
-    return replace(made, ceilings=tuple(ceilings), wire=wire * made.cores if wire else made.wire)
+    if wire:
+        made = replace(made, wire=wire * made.cores)
+        ceilings = [_said(c, wire * made.cores, "dma_ddr_bandwidth") if c.id == "dma" else c for c in ceilings]
+    return replace(made, ceilings=tuple(ceilings))
 
 
 def _of_profile(name: str, said: Mapping[str, float], cores: int) -> Machine:

@@ -1,7 +1,7 @@
 """Whole-trace metrics under AWS's names: the row of Neuron Explorer's `Summary` table.
 
 Formulas are those of the profiler's own terminology table, as they were found to hold on real profiles
-(neuron-profile 2.27 and 2.28): times in seconds, `*_percent` as fractions. Three of them read otherwise than documented:
+(neuron-profile 2.27 and 2.28): times in seconds, `*_percent` as fractions. Three of them are not as documented:
 
 - `*_dma_active_time_percent` of static and dynamic DMAs are shares of `dma_active_time`, not of `total_time`;
 - `dynamic_dma_active_time_percent` adds software and hardware generated times, overlaps counted twice;
@@ -19,17 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from sim.explorer import machine_figures
+from sim.explorer.events import SEMAPHORE_WAIT
 from sim.trace import COMPUTE_ENGINES, Engine, Instructions, Memory, Packets, QueueType, Trace, Transfers
 from trnprof.intervals import Spans, clip, union_ps
 
 SECOND_PS = 1e12
 GIGA = 1e9
-
-BASE_CLOCKS = {"inf1": 1.0, "trn1": 1.4, "inf2": 1.4, "trn2": 1.2}
-"""NeuronCore base clock, GHz, that cycles of a profile are counted in. Source: terminology table of real profiles."""
-
-SEMAPHORE_WAIT = "EVENT_SEMAPHORE"
-"""Rows of this opcode are waits; AWS counts them as instructions, but not as active time."""
 
 _ENGINES = (*COMPUTE_ENGINES, Engine.SYNC)
 _SUMS = (
@@ -324,20 +320,14 @@ def _utilisation(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _machine(trace: Trace) -> dict[str, float]:
-    """Peak FLOP/s of a core, cores, HBM bytes/s of a stack and base clock in GHz, the profile's own figures first."""
-    from sim import spec
-
-    own, meta = trace.meta.machine, trace.meta
-    figures = {"cores": own.get("num_physical_cores") or meta.cores}
-    sides = [own.get(f"tensor_engine_{name}") for name in ("num_rows", "num_cols", "clock_freq")]
-    device = spec.device(meta.device) if meta.device in spec.NAMES else None
-    if all(sides):
-        figures["peak"] = 2 * sides[0] * sides[1] * sides[2] * GIGA
-    elif device is not None:
-        figures["peak"] = spec.peak_flops(device, "bf16")
-    if own.get("hbm_ddr_bandwidth"):
-        figures["bandwidth"] = own["hbm_ddr_bandwidth"]
-    elif device is not None:
-        figures["bandwidth"] = spec.hbm_bandwidth(device, stack=True)
-    clock = own.get("neuroncore_clock_freq") or BASE_CLOCKS.get(meta.device)
-    return figures | ({"clock": clock} if clock else {})
+    """Peak FLOP/s of a core, cores, HBM bytes/s of a stack and base clock in GHz; what is not known is left out."""
+    figures = machine_figures(trace.meta)
+    machine = {
+        "cores": figures["num_physical_cores"],
+        "bandwidth": figures.get("hbm_ddr_bandwidth"),
+        "clock": figures.get("neuroncore_clock_freq"),
+    }
+    sides = [figures.get(f"tensor_engine_{name}") for name in ("num_rows", "num_cols", "clock_freq")]
+    if None not in sides:
+        machine["peak"] = 2 * sides[0] * sides[1] * sides[2] * GIGA
+    return {name: value for name, value in machine.items() if value}

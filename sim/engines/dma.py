@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from sim import dtypes
 from sim.engines import checks, laws, values
 from sim.engines.checks import fail
-from sim.memory import Layout
+from sim.memory import Layout, storage_dtype
 from sim.program import Form, Op, Role
 from sim.spec import Device
 from sim.trace import Engine, Memory
@@ -102,6 +103,7 @@ def compute_copy(arrays: list[np.ndarray], mode: str, engine: str, indirect: Any
     values.put(dst, src)
 
 
+@dataclass(frozen=True, slots=True)
 class Gather:
     """A transfer whose rows one side finds by index.
 
@@ -111,22 +113,10 @@ class Gather:
     stride : bytes that one unit of the index moves
     """
 
-    __slots__ = ("layout", "offset", "place", "stride")
-
-    def __init__(self, place: int, layout: Layout, offset: int, stride: int):
-        self.place = place
-        self.layout = layout
-        self.offset = offset
-        self.stride = stride
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gather) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple:
-        return self.place, self.layout.index, self.offset, self.stride
+    place: int
+    layout: Layout
+    offset: int
+    stride: int
 
     def sides(self, dst: Layout, src: Layout) -> tuple[Layout, Layout]:
         """What moves, instead of the whole tensor that the index may reach."""
@@ -139,7 +129,7 @@ class Gather:
         end = start + sum((n - 1) * s for n, s in zip(shape, strides)) + self.layout.itemsize
         if start < 0 or end > base.nbytes:
             return None
-        return np.ndarray(shape, base.dtype, base, start, strides)
+        return np.ndarray(shape, storage_dtype(self.layout.dtype), base, start, strides)
 
     def move(self, arrays: list[np.ndarray], skip: bool) -> None:
         """Copy row by row; an index outside the tensor is skipped, or an error."""
@@ -180,8 +170,7 @@ def describe_transpose(
     started = trigger(device, mode, UNKNOWN, indirect is not None)
     efficiency = device.get("dma_transpose_eff")
     pieces = laws.descriptors(source, source) if efficiency else source.nbytes // source.itemsize
-    form = _form("dma_transpose", device, layouts, (dst, source), started, pieces, efficiency or 1)
-    return form
+    return _form("dma_transpose", device, layouts, (dst, source), started, pieces, efficiency or 1)
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:

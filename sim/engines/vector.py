@@ -241,18 +241,18 @@ def compute_tensor_scalar(
     reverse: tuple[bool, bool],
     columns: tuple[bool, bool],
     engine: str,
-    operands: tuple[Any, Any],
+    numbers: tuple[Any, Any],
 ) -> None:
     dst, data, *vectors = arrays
     if ALU[op0].bitvec:
         result = values.raw(data)
-        for op, number, turned, is_column in zip((op0, op1), operands, reverse, columns):
+        for op, number, turned, is_column in zip((op0, op1), numbers, reverse, columns):
             if op != BYPASS:
                 right = vectors.pop(0).reshape(-1, 1) if is_column else number
                 result = values.apply_bits(op, result, right, turned)
     else:
         result = values.rows(data)
-        for op, number, turned, is_column in zip((op0, op1), operands, reverse, columns):
+        for op, number, turned, is_column in zip((op0, op1), numbers, reverse, columns):
             if op != BYPASS:
                 right = values.operand(None if is_column else number or 0, vectors)
                 result = values.apply(op, result, right, turned)

@@ -95,3 +95,7 @@ def _unknown(op: Any, call: str, argument: str, what: str, known: Iterable[str])
         source=builder().where(),
         remedy=f"known: {', '.join(known)}",
     )
+
+
+MAXIMUM, EQUAL = AluOp("maximum"), AluOp("equal")
+"""Defaults of calls that take an operator."""

@@ -6,6 +6,7 @@ wrappers that allocate a destination tile and issue `nki.isa` instructions, as t
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -142,7 +143,7 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
 
 
 def _shape_fault(sizes: tuple[int, ...], region: MemoryRegion) -> str | None:
-    if not sizes or min(sizes) < 1:
+    if not sizes or any(size < 1 for size in sizes):
         return "every dimension must be at least 1"
     if region.memory is Memory.HBM:
         return None
@@ -167,7 +168,7 @@ def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
     """HBM has no memset: a tile of the value is stored row block by row block."""
     flat = tensor.reshape((-1, tensor.shape[-1])) if tensor.ndim != 2 else tensor
     for first in range(0, flat.shape[0], PARTITIONS):
-        rows = flat[first : min(first + PARTITIONS, flat.shape[0])]
+        rows = flat[first : builtins.min(first + PARTITIONS, flat.shape[0])]
         isa.dma_copy(rows, full(rows.shape, value, tensor.dtype))
 
 

@@ -39,7 +39,7 @@ def attention(q_t, k_t, v):
 
         minus_max = nl.ndarray((QUERIES, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_reduce(dst=minus_max, op=nl.maximum, data=scores, axis=1, negate=True)
-        powers = nl.ndarray((QUERIES, keys), dtype=nl.bfloat16, buffer=nl.sbuf)
+        powers = nl.ndarray((QUERIES, keys), dtype=v.dtype, buffer=nl.sbuf)
         total = nl.ndarray((QUERIES, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.activation_reduce(
             dst=powers, op=nl.exp, data=scores, reduce_op=nl.add, reduce_res=total, bias=minus_max, scale=1.0
@@ -48,9 +48,9 @@ def attention(q_t, k_t, v):
         # The contraction of the second product runs over keys, which must lie on partitions: transpose the weights.
         weighted = nl.ndarray((QUERIES, d), dtype=nl.float32, buffer=nl.psum)
         for j in nl.affine_range(keys // VALUES):
-            turned = nl.ndarray((VALUES, QUERIES), dtype=nl.bfloat16, buffer=nl.psum)
+            turned = nl.ndarray((VALUES, QUERIES), dtype=v.dtype, buffer=nl.psum)
             nisa.nc_transpose(dst=turned, data=powers[:, j * VALUES : (j + 1) * VALUES])
-            powers_t = nl.ndarray((VALUES, QUERIES), dtype=nl.bfloat16, buffer=nl.sbuf)
+            powers_t = nl.ndarray((VALUES, QUERIES), dtype=v.dtype, buffer=nl.sbuf)
             nisa.tensor_copy(dst=powers_t, src=turned)
             nisa.nc_matmul(dst=weighted, stationary=powers_t, moving=v_tiles[:, j, :])
 

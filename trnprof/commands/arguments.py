@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, UsageError
@@ -11,42 +12,23 @@ from sim.errors import InputError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+    from sim.launch import TensorSpec
+
 HELP = (
     "a parameter of the kernel. SPEC: DTYPE[SHAPE] such as bf16[128,512] (seeded: normal for floats, 0-127 for "
-    "integers), @file.npy, a number, true, false, none, or a string (in quotes where it looks like one of the others)"
+    "integers), @file.npy or bf16@file.npy, a number, true, false, none, or a string (in quotes where it looks like "
+    "one of the others)"
 )
 
-DTYPES = {
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "fp32": "float32",
-    "f16": "float16",
-    "f32": "float32",
-    "fp8e4": "float8_e4m3",
-    "fp8e5": "float8_e5m2",
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "float32": "float32",
-    "float8_e4m3": "float8_e4m3",
-    "float8_e4m3fn": "float8_e4m3fn",
-    "float8_e5m2": "float8_e5m2",
-    "int8": "int8",
-    "int16": "int16",
-    "int32": "int32",
-    "uint8": "uint8",
-    "uint16": "uint16",
-    "uint32": "uint32",
-    "bool": "bool",
-}
-
 _TENSOR = re.compile(r"(?P<dtype>[A-Za-z_]\w*)\[(?P<shape>[^\]]*)\]")
+_FILE = re.compile(r"(?P<dtype>[A-Za-z_]\w*)@(?P<path>.+\.npy)|@(?P<bare>.+)")
 _WORDS = {"true": True, "false": False, "none": None}
 
 
 def parse(texts: list[str], seed: int, values: bool) -> dict[str, Any]:
     """The kernel's keyword arguments from `NAME=SPEC` texts.
 
-    values : False makes tensors that have a shape and a dtype but take no memory
+    values : False makes tensors of a shape and a dtype alone
     raises : UsageError for a text that is not NAME=SPEC, a name given twice, an unknown dtype or a bad shape;
              InputError for a file that is missing or holds no array
     """
@@ -62,12 +44,13 @@ def parse(texts: list[str], seed: int, values: bool) -> dict[str, Any]:
 
 
 def _value(name: str, spec: str, seed: int, values: bool) -> Any:
-    if spec.startswith("@"):
-        return _load(name, spec[1:])
+    file = _FILE.fullmatch(spec)
+    if file:
+        return _load(name, file["bare"] or file["path"], _dtype(name, file["dtype"]) if file["dtype"] else None)
     tensor = _TENSOR.fullmatch(spec)
     if tensor:
         dtype, shape = _dtype(name, tensor["dtype"]), _shape(name, tensor["shape"])
-        return _tensor(name, dtype, shape, seed) if values else _hollow(dtype, shape)
+        return _tensor(name, dtype, shape, seed) if values else _shape_only(dtype, shape)
     if len(spec) >= 2 and spec[0] == spec[-1] and spec[0] in "'\"":
         return spec[1:-1]
     if spec.lower() in _WORDS:
@@ -80,19 +63,19 @@ def _value(name: str, spec: str, seed: int, values: bool) -> Any:
     return spec
 
 
-def _dtype(name: str, text: str) -> np.dtype:
-    import ml_dtypes
-    import numpy as np
+def _dtype(name: str, text: str) -> Any:
+    from sim import dtypes
 
-    if text not in DTYPES:
-        raise UsageError(f"--arg {name}: unknown dtype {text}; known: {' '.join(DTYPES)}")
-    full = DTYPES[text]
-    return np.dtype(getattr(ml_dtypes, full, full))
+    try:
+        return dtypes.parse(text)
+    except InputError:
+        known = " ".join(dtypes.short(dtype) for dtype in dtypes.DTYPES)
+        raise UsageError(f"--arg {name}: unknown dtype {text}", remedy=f"known: {known}") from None
 
 
 def _shape(name: str, text: str) -> tuple[int, ...]:
     try:
-        shape = tuple(int(extent) for extent in text.split(",")) if text.strip() else ()
+        shape = tuple(int(extent) for extent in text.split(","))
     except ValueError:
         raise UsageError(f"--arg {name}: [{text}] is not a shape; expected whole numbers, such as [128,512]") from None
     if any(extent < 1 for extent in shape):
@@ -100,31 +83,49 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
     return shape
 
 
-def _tensor(name: str, dtype: np.dtype, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def _tensor(name: str, dtype: Any, shape: tuple[int, ...], seed: int) -> np.ndarray:
     import numpy as np
 
+    from sim import dtypes
+
+    if not isinstance(dtype, np.dtype):
+        raise UsageError(f"--arg {name}: no values can be made up for {dtype}", remedy="use @file.npy or --no-values")
     # A stream per name: adding an argument must not change the values of the others.
     stream = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    if dtype.kind in "iu":
-        return stream.integers(0, 128, shape).astype(dtype)
-    if dtype.kind == "b":
-        return stream.integers(0, 2, shape).astype(dtype)
-    return stream.standard_normal(shape, np.float32).astype(dtype)
+    if dtype in dtypes.INTEGERS:
+        return np.asarray(stream.integers(0, 2 if dtype == dtypes.bool_ else 128, shape)).astype(dtype)
+    return dtypes.cast(np.asarray(stream.standard_normal(shape, np.float32)), dtype)
 
 
-def _hollow(dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+def _shape_only(dtype: Any, shape: tuple[int, ...]) -> TensorSpec:
+    from sim import TensorSpec
+
+    return TensorSpec(shape, dtype)
+
+
+def _load(name: str, path: str, dtype: Any | None) -> np.ndarray:
+    """The array of a file, in another dtype where one is asked for.
+
+    NumPy writes bf16 and fp8 as raw bytes; with their dtype named they are read as what they were.
+    """
     import numpy as np
 
-    return np.broadcast_to(np.zeros((), dtype), shape)
-
-
-def _load(name: str, path: str) -> np.ndarray:
-    import numpy as np
+    from sim import dtypes
 
     try:
         array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"--arg {name}: {path} is not a .npy file of numbers: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"--arg {name}: {path} holds several arrays; save the one you mean as .npy")
-    return array
+    except (ValueError, EOFError):
+        raise InputError(f"--arg {name}: {path} is not a .npy file of numbers") from None
+    if array.dtype.kind == "V" and array.dtype.itemsize == getattr(dtype, "itemsize", None):
+        return array.view(dtype)
+    if array.dtype.kind == "V":
+        raw = f"{path} holds raw values of {array.dtype.itemsize} bytes"
+        raise InputError(f"--arg {name}: {raw}", remedy=f"name their dtype: {name}=bf16@{path}")
+    return array if dtype is None else dtypes.cast(array, dtype)
+
+
+def natural(text: str) -> int:
+    """A whole number that is not negative, from a command line."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text} is not a whole number of 0 or more")
+    return int(text)

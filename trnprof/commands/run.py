@@ -29,7 +29,9 @@ def _declare_options(parser: ArgumentParser) -> None:
     parser.add_argument("--device", default="trn2", metavar="D", help="trn1, inf2, trn2 or trn3 (trn2)")
     parser.add_argument("--lnc", type=int, choices=(1, 2), default=1, help="physical cores of one logical core (1)")
     parser.add_argument("--no-values", action="store_true", help="shapes and times only; reads and computes no data")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of generated tensors and of the RNG (0)")
+    parser.add_argument(
+        "--seed", type=arguments.natural, default=0, metavar="N", help="of generated tensors and of the RNG (0)"
+    )
     parser.add_argument("-o", "--output", metavar="DIR", help="write the trace there; for a script, a folder a launch")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -49,7 +49,9 @@ def card(found: Card, lines: int, width: int) -> list[Line]:
     head: Line = [("■ ", ink.ENGINE + found.colour), (found.title, STRONG), (f"  {place}", ink.DIM)]
     first = [head, _when(facts), *_peak(found), *_waited(found), *_links(found, width)]
     where = [fact for fact in (facts.get("Engine"), facts.get("Region")) if fact]
-    place_line: Line = [part for fact in where for part in ((f"{fact.name.lower():<{NAME}}", ink.DIM), (f"{fact.words}   ", ink.TEXT))]
+    place_line: Line = [
+        part for fact in where for part in ((f"{fact.name.lower():<{NAME}}", ink.DIM), (f"{fact.words}   ", ink.TEXT))
+    ]
     rest: list[Line] = [place_line] if where else []
     rest += [named(o.role, (f"{o.place:<16} {o.shape}", ink.TEXT)) for o in found.operands]
     rest += [named("source", (found.source.words, ink.TEXT))] if found.source else []
@@ -64,7 +66,9 @@ def card(found: Card, lines: int, width: int) -> list[Line]:
 def _when(facts: dict[str, Fact]) -> Line:
     start, took = facts["Start"], facts["Duration"]
     mark = ink.MARK if took.words.startswith("~") else ink.TEXT
-    return named("time", (f"{start.words} {start.note.replace('to ', '→ ')}   ", ink.TEXT), (took.words, mark | ink.BOLD))
+    return named(
+        "time", (f"{start.words} {start.note.replace('to ', '→ ')}   ", ink.TEXT), (took.words, mark | ink.BOLD)
+    )
 
 
 def _peak(found: Card) -> list[Line]:

@@ -77,7 +77,9 @@ def header(canvas: Canvas, scene: Scene) -> None:
         right = canvas.put_right(right, 0, "? keys", ink.DIM) - 1
     device = f"{meta.mark} {meta.device}"
     x = canvas.put(1, 0, clipped(meta.title, max(8, right - width_of(device) - 5)), STRONG, end=right)
-    x = canvas.put(x + 2, 0, f"~{meta.mark}" if meta.estimated else meta.mark, ink.MARK if meta.estimated else ink.MID, end=right)
+    x = canvas.put(
+        x + 2, 0, f"~{meta.mark}" if meta.estimated else meta.mark, ink.MARK if meta.estimated else ink.MID, end=right
+    )
     canvas.put(x + 1, 0, meta.device, ink.DIM, end=right)
 
 
@@ -137,7 +139,9 @@ def ruler(canvas: Canvas, scene: Scene, shape: Shape) -> None:
         _area(canvas, state, shape)
     for at in state.marks:
         if state.t0 <= at <= state.t1:
-            canvas.put(shape.gutter + min(column_of(state, at, shape.cells), shape.cells - 1), 3, "◆", ink.MARK | ink.BOLD)
+            canvas.put(
+                shape.gutter + min(column_of(state, at, shape.cells), shape.cells - 1), 3, "◆", ink.MARK | ink.BOLD
+            )
     column = min(max(column_of(state, state.cursor, shape.cells), 0), shape.cells - 1)
     canvas.put(shape.gutter + column, 3, "▼", ink.ACCENT | ink.BOLD)
 
@@ -230,7 +234,9 @@ def _below_card(canvas: Canvas, scene: Scene, x: int, y: int, width: int, height
 def _tabs(canvas: Canvas, state: State, x: int, y: int) -> None:
     for k, name in enumerate(TABS):
         text = f" {name.capitalize()} " if k == state.tab else name.capitalize()
-        x = canvas.put(x, y, text, (ink.ACCENT | ink.REVERSE) if k == state.tab else ink.DIM) + (1 if k == state.tab else 2)
+        x = canvas.put(x, y, text, (ink.ACCENT | ink.REVERSE) if k == state.tab else ink.DIM) + (
+            1 if k == state.tab else 2
+        )
 
 
 def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:

@@ -18,7 +18,7 @@ PAN, PAN_FAR = 0.15, 0.6
 """Share of the window that one key moves."""
 
 Screen = Literal["timeline", "roofline"]
-Overlay = Literal["", "help", "search", "goto"]
+Overlay = Literal["", "help", "search", "goto", "track"]
 COLOURS = ("engine", "bound", "wait")
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.trace import NONE, Engine, Memory, Trace, Wait
-from trnprof.machine import Machine
+from sim.trace import NONE, Engine, Memory, Wait
 from trnprof.view import format as words
-from trnprof.view.labels import Labels, title
+from trnprof.view.labels import title
 from trnprof.view.links import Links
 from trnprof.view.operands import decode
 from trnprof.view.records import Achieved, Card, Fact, GapCard, Link, TransferCard
-from trnprof.view.timeline import cause, waiting
+from trnprof.view.timeline import Timeline, cause, waiting
 
 SHOWN_LINKS = 8
 
@@ -37,20 +36,22 @@ _BYTES = (
 _CLOCKS = {Engine.VECTOR: "clock_vector", Engine.SCALAR: "clock_scalar", Engine.GPSIMD: "clock_gpsimd"}
 
 _PS_PER_NS = 1000
+_HERTZ_PER_GHZ = 1e9
 
 
 class Cards:
     """Writes the cards of one trace."""
 
-    def __init__(self, trace: Trace, window: tuple[int, int], machine: Machine, links: Links, labels: Labels):
-        self.trace = trace
-        self.window = window
-        self.machine = machine
+    def __init__(self, timeline: Timeline, links: Links):
+        self.trace = timeline.trace
+        self.timeline = timeline
+        self.window = timeline.window
+        self.machine = timeline.machine
+        self.labels = timeline.labels
         self.links = links
-        self.labels = labels
-        self.estimated = trace.meta.is_simulation
+        self.estimated = self.trace.meta.is_simulation
 
-    def instruction(self, row: int, track: str) -> Card:
+    def instruction(self, row: int) -> Card:
         table = self.trace.instructions
         t0, t1 = int(table.start_ps[row]), int(table.end_ps[row])
         name, engine = title(self.trace, table, row), int(table.engine[row])
@@ -60,7 +61,7 @@ class Cards:
             row=row,
             title=name,
             id=self._id(row),
-            track=track,
+            track=self.timeline.track_of(row),
             colour=engine,
             t0_ps=t0,
             t1_ps=t1,
@@ -139,7 +140,8 @@ class Cards:
             if not clock or not elements:
                 return None
             needs = elements / clock * _PS_PER_NS
-            what = f"{words.plural(elements, 'element')} a partition need {words.time(needs)} at {words.digits(clock)}\u202fGHz"
+            rate = words.frequency(clock * _HERTZ_PER_GHZ)
+            what = f"{words.plural(elements, 'element')} a partition need {words.time(needs)} at {rate}"
         share = needs / took
         return Achieved(share, f"{what}; it took {self._exact(took)}.", words.share(share))
 
@@ -174,23 +176,22 @@ class Cards:
     def link(self, row: int, waiter: int | None) -> Link:
         """A neighbour; with the waiter given, a predecessor with its slack."""
         table = self.trace.instructions
-        engine = int(table.engine[row])
-        moved = self.links.transfers(row)
-        if waiter is None:
-            text, slack, binding = f"at {words.moment(int(table.start_ps[row]))}", None, False
-        else:
-            slack = int(table.start_ps[waiter]) - self.links.finish_ps(row)
-            text, binding = words.delta(slack), row == self.links.binding(waiter)
+        engine, start, finish = int(table.engine[row]), int(table.start_ps[row]), self.links.finish_ps(row)
+        moved = self.links.transfers(row) if waiter is not None else ()
+        slack = None if waiter is None else int(table.start_ps[waiter]) - finish
         return Link(
             row=row,
             title=title(self.trace, table, row),
             id=self._id(row),
             engine=engine,
             colour=engine,
-            words=text,
+            words=f"at {words.moment(start)}" if slack is None else words.delta(slack),
+            track=self.timeline.track_of(int(moved[-1]), "transfers") if len(moved) else self.timeline.track_of(row),
+            t0_ps=start,
+            t1_ps=finish,
             slack_ps=slack,
-            binding=binding,
-            transfer=int(moved[-1]) if moved.size and waiter is not None else NONE,
+            binding=waiter is not None and row == self.links.binding(waiter),
+            transfer=int(moved[-1]) if len(moved) else NONE,
         )
 
     def _moved(self, row: int) -> Fact:
@@ -200,7 +201,7 @@ class Cards:
         rate = words.rate(int(table.bytes[row]) / span * 1e12) if span else words.NOT_AVAILABLE
         return Fact(label, words.size(int(table.bytes[row])), row, self.estimate(rate))
 
-    def transfer(self, row: int, track: str) -> TransferCard:
+    def transfer(self, row: int) -> TransferCard:
         table = self.trace.transfers
         t0, t1 = int(table.start_ps[row]), int(table.end_ps[row])
         label, _ = self.labels[int(self.labels.transfers(np.array([row]))[0])]
@@ -211,7 +212,7 @@ class Cards:
             row=row,
             title=label,
             id=f"transfer {int(table.id[row])}",
-            track=track,
+            track=self.timeline.track_of(row, "transfers"),
             colour=int(Engine.DMA),
             t0_ps=t0,
             t1_ps=t1,

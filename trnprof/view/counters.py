@@ -155,7 +155,7 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
         top_words=f"roof {words.level(roof, kind.unit)}" if roof else f"max {_level(name, peak, kind.unit, roofs)}",
         roof=roof,
         step=kind.step,
-        words=_level(name, peak, kind.unit, roofs),
+        words=f"of {words.size(roofs[name])}" if kind.unit == "share" and name in roofs else "",
     )
     if len(steps) > 1:
         used = sum(s.peak > 0 for s in steps)
@@ -167,10 +167,10 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
 
 
 def _level(name: str, value: float, unit: str, roofs: Mapping[str, float]) -> str:
-    """A peak in words: of a memory whose size is known in bytes, else as it is."""
+    """A peak in words: in bytes of a memory whose size is known, else as it is."""
     if unit == "share" and name in roofs:
-        return f"{words.size(round(value * roofs[name]))} of {words.size(roofs[name])}"
-    return words.level(value, unit)
+        return words.size(round(value * roofs[name]))
+    return words.count(int(value)) if not unit and value.is_integer() else words.level(value, unit)
 
 
 def _unit(name: str) -> str:

@@ -41,7 +41,7 @@ _NAMES = (
     "bg surface raised hover line line-2 text text-2 text-3 accent select shade "
     "tensor vector scalar gpsimd sync dma cc other neutral neutral-ink region region-ink "
     "compute memory_bandwidth memory_capacity network latency good bad mark"
-).split()
+).split()  # noqa: SIM905 - reads beside the colours
 
 _HEX = {
     "dark": (
@@ -96,11 +96,13 @@ def ink_on(colour: str) -> str:
 
 
 def stylesheet() -> str:
-    """The tokens as CSS custom properties, one block a theme; dark is the default."""
-    blocks = []
-    for theme, colours in THEME_COLOURS.items():
-        selector = f'[data-theme="{theme}"]' if theme != "dark" else ':root, [data-theme="dark"]'
-        scheme = "dark" if theme in DARK_THEMES else "light"
-        tokens = " ".join(f"--{name}: {value};" for name, value in colours.items())
-        blocks.append(f"{selector} {{ color-scheme: {scheme}; {tokens} }}")
+    """The tokens as CSS custom properties, a block for each theme; until one is chosen, the system's preference."""
+    blocks = [_block(":root", "dark"), f"@media (prefers-color-scheme: light) {{ {_block(':root', 'light')} }}"]
+    blocks += [_block(f':root[data-theme="{theme}"]', theme) for theme in THEMES]
     return "\n".join(blocks) + "\n"
+
+
+def _block(selector: str, theme: str) -> str:
+    tokens = " ".join(f"--{name}: {value};" for name, value in THEME_COLOURS[theme].items())
+    scheme = "dark" if theme in DARK_THEMES else "light"
+    return f"{selector} {{ color-scheme: {scheme}; {tokens} }}"

@@ -101,6 +101,8 @@ class Track(Record):
     """Counters: a limit of the machine to be drawn, in the counter's unit."""
     step: bool = False
     """Counters: levels, not samples of something that flows."""
+    quiet: bool = False
+    """Nothing of its core worked for the kernel: the group starts folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,11 @@ class Link(Record):
     colour: int
     words: str
     """Slack of a predecessor (`+34 ns`), moment of a successor."""
+    track: str
+    """Where an arrow to it ends: the track of its transfer, when that is waited for."""
+    t0_ps: int
+    t1_ps: int
+    """When those that wait for it may go on."""
     slack_ps: int | None = None
     binding: bool = False
     """The predecessor that finished last."""
@@ -295,6 +302,8 @@ class Hits(Record):
     """`12 of 442 match`"""
     error: str = ""
     """Why the pattern cannot be read."""
+    start_ps: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    """Of each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,11 +449,21 @@ class Dot(Record):
     """A point of the roofline as a table row."""
 
     name: str
+    kind: str
+    """whole, model, layer, operator, kernel, loop, line or selection."""
+    region: int
+    """Row of `trace.regions`, -1 for none."""
     intensity: str
     performance: str
+    roof: str
     roof_share: str
     time: str
     bound: str
+    bound_colour: int
+    bound_words: str
+    missing: str
+    """Why it cannot be drawn, empty when it can."""
+    estimated: bool
     t0_ps: int
     t1_ps: int
 

@@ -30,7 +30,7 @@ def search(trace: Trace, pattern: str) -> Hits:
         return Hits(pattern, np.empty(0, np.int64), 0, total, "not a pattern yet", str(fault))
     rows = np.flatnonzero(_found(trace, matches)).astype(np.int64) if pattern else np.empty(0, np.int64)
     text = f"{words.count(len(rows))} of {words.count(total)} match" if pattern else ""
-    return Hits(pattern, rows, len(rows), total, text)
+    return Hits(pattern, rows, len(rows), total, text, start_ps=trace.instructions.start_ps[rows])
 
 
 def _matcher(pattern: str):
@@ -70,7 +70,7 @@ def _titled(trace: Trace, matches) -> np.ndarray:
 
 
 def goto(trace: Trace, text: str) -> Target | None:
-    """Where a moment (`26.059 µs`; µs when no unit is given), an id, a name or a line (`:19`, `attention.py:19`) lies."""
+    """Where a moment (`26.059 µs`; µs without a unit), an id, a name or a line (`:19`, `attention.py:19`) lies."""
     text = text.strip()
     if not text:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from sim.trace import NONE, Engine, Trace
 from trnprof.machine import Machine, machine
 from trnprof.regions import window as kernel_window
+from trnprof.roofline import LEVELS, Chart, chart
 from trnprof.view import format as words
 from trnprof.view import search
 from trnprof.view.cards import Cards
@@ -19,6 +20,7 @@ from trnprof.view.links import Links
 from trnprof.view.records import (
     AreaCard,
     Card,
+    Dot,
     EngineRow,
     Fact,
     Facts,
@@ -47,6 +49,7 @@ class Session:
 
     def __init__(self, trace: Trace):
         self.trace = trace
+        self._last_hits: Hits | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Session:
@@ -180,6 +183,16 @@ class Session:
         """What happened between two moments."""
         return self.tables.area(t0_ps, t1_ps, title)
 
+    @lru_cache(maxsize=len(LEVELS))  # noqa: B019 - a session lives as long as its answers
+    def roofline(self, level: str = "regions") -> Chart:
+        """The roofline as data. level : kernels, regions or lines"""
+        return chart(self.trace, level=level)
+
+    def dots(self, level: str = "regions") -> tuple[Dot, ...]:
+        """The dots of the roofline in words, the whole first; those that have no place on it last."""
+        found = self.roofline(level)
+        return tuple(self.tables.dot(point) for point in (*found.dots, *found.without))
+
     # --- one thing ------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -188,32 +201,21 @@ class Session:
 
     @cached_property
     def cards(self) -> Cards:
-        return Cards(self.trace, self.window, self.machine, self.links, self.timeline.labels)
+        return Cards(self.timeline, self.links)
 
     def card(self, row: int) -> Card:
         """Everything known of an instruction; IndexError for a row that there is none of."""
         self._check(row, len(self.trace.instructions))
-        return self.cards.instruction(row, self.track_of(row))
+        return self.cards.instruction(row)
 
     def transfer_card(self, row: int) -> TransferCard:
         """Everything known of a transfer."""
         self._check(row, len(self.trace.transfers))
-        return self.cards.transfer(row, self.track_of(row, "transfers"))
+        return self.cards.transfer(row)
 
     def _check(self, row: int, rows: int) -> None:
         if not 0 <= row < rows:
             raise IndexError(f"row {row} of {rows}")
-
-    def track_of(self, row: int, kind: str = "instructions") -> str:
-        """The id of the track that shows a row, empty when none does."""
-        for name, item in self.timeline.rows.items():
-            if (
-                isinstance(item, Row)
-                and item.track.kind == kind
-                and any(lane.position(row) >= 0 for lane in item.lanes)
-            ):
-                return name
-        return ""
 
     def gap(self, track: str, t_ps: int) -> GapCard | None:
         """The idle time of a track's engine at a moment, None when it is at work or outside the kernel window."""
@@ -263,9 +265,9 @@ class Session:
         return int(low) if high > low else NONE
 
     def nearest(self, track: str, t_ps: int) -> int:
-        """The row of a track that runs at a moment, else the one that starts closest to it; -1 on an empty track."""
+        """The instruction of a track that runs at a moment, else the one that starts closest to it; -1 without one."""
         item = self.timeline.rows.get(track)
-        if not isinstance(item, Row) or not item.lanes:
+        if not isinstance(item, Row) or item.track.kind != "instructions":
             return NONE
         lane = max(item.lanes, key=len)
         if not len(lane):
@@ -283,7 +285,19 @@ class Session:
 
     def search(self, pattern: str) -> Hits:
         """Instructions that a regular expression finds; a broken one finds nothing and says why."""
-        return search.search(self.trace, pattern)
+        if self._last_hits is None or self._last_hits.pattern != pattern:
+            self._last_hits = search.search(self.trace, pattern)
+        return self._last_hits
+
+    def hit(self, pattern: str, row: int, by: int) -> tuple[int, int]:
+        """The next (or, for a negative step, previous) instruction found, from a row on and around the end: its number
+        among the hits from 1 and its row; (0, -1) when there is none."""
+        rows = self.search(pattern).rows
+        if not len(rows):
+            return 0, NONE
+        at = np.searchsorted(rows, row, "right") if by > 0 else np.searchsorted(rows, row) - 1
+        k = int(at) % len(rows)
+        return k + 1, int(rows[k])
 
     def goto(self, text: str) -> Target | None:
         """Where a moment, id, name or source line lies; None when nowhere."""

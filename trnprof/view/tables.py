@@ -11,11 +11,13 @@ from sim.trace import COMPUTE_ENGINES, Engine, Trace
 from trnprof.bounds import Verdict, judge
 from trnprof.machine import Machine
 from trnprof.regions import Region, by_region, by_source_line, selection, whole
+from trnprof.roofline import Point, place
 from trnprof.view import format as words
 from trnprof.view.palette import BOUND_GLYPHS, BOUNDS, NEUTRAL
 from trnprof.view.records import (
     AreaCard,
     BoundShare,
+    Dot,
     EngineRow,
     EvidenceLine,
     Fact,
@@ -226,17 +228,19 @@ class Tables:
     def area(self, t0_ps: int, t1_ps: int, title: str = "") -> AreaCard:
         """What happened between two moments."""
         region = selection(self.trace, t0_ps, t1_ps, self.index)
+        verdict = judge(self.index, self.machine, region)
+        point = place(self.machine, region, verdict)
         t0, t1 = region.start_ps, region.end_ps
         took = self._estimate(words.time(t1 - t0))
         return AreaCard(
             t0_ps=t0,
             t1_ps=t1,
             title=f"{words.plain(title, 120)}, {took}" if title else f"Selection, {took}",
-            verdict=self.judged(region),
+            verdict=self._card(verdict),
             facts=tuple(self._sums(region)),
             engines=self.engines(t0, t1),
             waits=self.waits(t0, t1),
-            dot=self._dot(region),
+            dot=self.dot(point) if point.missing is None else None,
         )
 
     def _sums(self, region: Region) -> list[Fact]:
@@ -277,8 +281,28 @@ class Tables:
         ranked = sorted(total.items(), key=lambda entry: -entry[1])
         return tuple(Waiting(text, colour, ps, self._estimate(words.time(ps))) for (text, colour), ps in ranked)
 
-    def _dot(self, region: Region):
-        return None
+    # --- the roofline ---------------------------------------------------------------------------------------------
+
+    def dot(self, point: Point) -> Dot:
+        """A point of the chart in words."""
+        rate = words.quantity(point.achieved, point.unit)
+        return Dot(
+            name=words.plain(point.name, 120),
+            kind=point.kind,
+            region=point.index,
+            intensity=words.digits(point.intensity),
+            performance=self._estimate(rate),
+            roof=point.roof or words.NOT_AVAILABLE,
+            roof_share=self._estimate(words.share(point.share)),
+            time=self._estimate(words.time(point.time_ps)),
+            bound=point.bound,
+            bound_colour=BOUNDS.index(point.bound),
+            bound_words=words.BOUND_WORDS[point.bound].lower(),
+            missing=point.missing or "",
+            estimated=point.estimated,
+            t0_ps=point.start_ps,
+            t1_ps=point.end_ps,
+        )
 
     def _estimate(self, text: str) -> str:
         return words.estimate(text, self.trace.meta.is_simulation)

@@ -96,7 +96,14 @@ class Timeline:
         """The group's title; it names the core where there are several."""
         core, _, group = row.track.group.partition(".")
         title = tracks.GROUPS[group] + (f", core {core[1:]}" if len(self.cores) > 1 else "")
-        return replace(row, track=replace(row.track, group_name=title))
+        return replace(row, track=replace(row.track, group_name=title, quiet=row.track.core in self._quiet_cores))
+
+    @cached_property
+    def _quiet_cores(self) -> frozenset[int]:
+        """Cores on which nothing worked, where others did."""
+        table = self.trace.instructions
+        busy = {int(core) for core in np.unique(table.core[~table.control])}
+        return frozenset(self.cores) - busy if busy else frozenset()
 
     def _busy(self, row: Row) -> Row:
         t0, t1 = self.window
@@ -135,6 +142,17 @@ class Timeline:
     @property
     def tracks(self) -> tuple[Track, ...]:
         return tuple(row.track for row in self.rows.values())
+
+    def track_of(self, row: int, kind: str = "instructions") -> str:
+        """The id of the track that shows a row, empty when none does."""
+        for name, item in self.rows.items():
+            if (
+                isinstance(item, Row)
+                and item.track.kind == kind
+                and any(lane.position(row) >= 0 for lane in item.lanes)
+            ):
+                return name
+        return ""
 
     # --- frames ---------------------------------------------------------------------------------------------------
 

@@ -79,11 +79,11 @@ def tensor_scalar(
         (column0, column1),
         member(engine, enums.engine, "tensor_scalar", "engine"),
     )
-    operands = (
+    numbers = (
         _immediate(value0, column0, static[0], "operand0"),
         _immediate(value1, column1, static[1], "operand1"),
     )
-    return issue(dve.TENSOR_SCALAR, (dst, data, *views0, *views1), static, name, operands=operands)
+    return issue(dve.TENSOR_SCALAR, (dst, data, *views0, *views1), static, name, numbers=numbers)
 
 
 def _immediate(value: Any, column: bool, op: str, argument: str) -> Any:

@@ -1,0 +1,251 @@
+"""A trace as a directory: Neuron Explorer's Parquet tables with our columns beside them.
+
+Instruction, DmaPacket, DmaPacketAggregated, Flow, SemaphoreUpdate and TensorInfo carry the columns of our tables after
+Explorer's (`start_ps`, `wait_for`, …). Where Explorer uses a name otherwise, ours is `trnprof_<name>`; our text is a
+code into TrnprofStrings. Tables that Explorer does not have are TrnprofCounters, TrnprofRegions, TrnprofAllocations
+and TrnprofStrings. `trnprof.json` has the meta and says which columns are present; a directory with it is ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.errors import InputError
+from sim.explorer import OWN_PLACES, explorer_tables, stored_name
+from sim.explorer.columns import storable
+from sim.trace import TABLES, Finding, Meta, Strings, Table, Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+INDEX = "trnprof.json"
+STRINGS = "TrnprofStrings"
+ROW_GROUP = 1 << 20
+
+
+def write(trace: Trace, path: str | os.PathLike[str], summary: Mapping[str, Any] | None = None) -> Path:
+    """Write a trace directory, which appears whole or not at all; an older trace at that path is replaced.
+
+    summary : the row of Explorer's Summary table (`trnprof.summarize`)
+    errors  : InputError when something that is not a trace lies there, or it cannot be written
+    """
+    target = Path(os.path.realpath(path))
+    _check_target(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            _fill(draft, trace, summary)
+            _put_in_place(draft, target)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    except OSError as fault:
+        raise InputError(f"{target}: cannot be written: {fault.strerror or fault}") from None
+    return target
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """The trace of a directory that `write` made; a column is loaded when it is first asked for.
+
+    errors : InputError that names the file at fault
+    """
+    folder = Path(path)
+    index = _index(folder)
+    try:
+        meta = _meta(index["meta"])
+        strings = Strings(_load(folder / f"{STRINGS}.parquet", "text").to_pylist() if index["strings"] else ())
+        tables = {name: _table(folder, name, index["tables"][name]) for name in TABLES}
+    except (KeyError, TypeError, ValueError) as fault:
+        raise InputError(f"{folder / INDEX}: damaged: {type(fault).__name__} {fault}") from None
+    return Trace(meta, strings, **tables)
+
+
+def _check_target(target: Path) -> None:
+    """Raise InputError unless the path is free, an empty directory, or a trace of ours and nothing else."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise InputError(f"{target}: a file is in the way", remedy="name a directory")
+    names = {entry.name for entry in target.iterdir()}
+    if not names:
+        return
+    strange = sorted(name for name in names if name != INDEX and not name.endswith(".parquet"))
+    if INDEX not in names or strange:
+        what = strange[0] if strange else sorted(names)[0]
+        raise InputError(f"{target}: not a trace directory of ours, it has {what}", remedy="name another directory")
+
+
+def _fill(folder: Path, trace: Trace, summary: Mapping[str, Any] | None) -> None:
+    """Write every file of a trace."""
+    import pyarrow as pa
+
+    own = {OWN_PLACES[name]: (name, table) for name, table in trace.tables() if len(table)}
+    written = set()
+    for file, theirs in explorer_tables(trace, summary):
+        _write_table(folder / f"{file}.parquet", _beside(theirs, *own[file]) if file in own else theirs)
+        written.add(file)
+    for file in sorted(own.keys() - written):
+        _write_table(folder / f"{file}.parquet", _beside(None, *own[file]))
+    texts = [storable(text) for text in trace.strings]
+    if texts:
+        _write_table(folder / f"{STRINGS}.parquet", pa.table({"text": pa.array(texts, pa.string())}))
+    index = {
+        "format": FORMAT,
+        "meta": asdict(trace.meta),
+        "strings": len(texts),
+        "tables": {name: {"rows": len(table), "columns": list(table.present())} for name, table in trace.tables()},
+    }
+    with (folder / INDEX).open("w", encoding="utf-8") as file:
+        json.dump(index, file, ensure_ascii=True, indent=1, default=_plain)
+        file.flush()
+        os.fsync(file.fileno())
+    _sync_folder(folder)
+
+
+def _beside(theirs: pa.Table | None, name: str, table: Table) -> pa.Table:
+    """Our columns after Explorer's."""
+    import pyarrow as pa
+
+    columns = {} if theirs is None else dict(zip(theirs.column_names, theirs.columns, strict=True))
+    for column in table.present():
+        columns[stored_name(name, column)] = pa.array(table.column(column))
+    if not columns:
+        columns["row"] = pa.array(np.arange(len(table)))
+    return pa.table(columns)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    """Write one file; without pyarrow's own schema, so that dictionaries read as plain text everywhere."""
+    import pyarrow.parquet as pq
+
+    with path.open("wb") as file:
+        pq.write_table(table, file, compression="zstd", store_schema=False, row_group_size=ROW_GROUP)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _put_in_place(draft: Path, target: Path) -> None:
+    """Rename the draft to the target; an older trace is moved aside first and put back when that fails."""
+    os.chmod(draft, 0o777 & ~_umask())
+    if not target.exists():
+        os.rename(draft, target)
+        _sync_folder(target.parent)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    os.rename(target, aside / "trace")
+    try:
+        os.rename(draft, target)
+    except BaseException:
+        os.rename(aside / "trace", target)
+        aside.rmdir()
+        raise
+    _sync_folder(target.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be stored in a trace's meta")
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    path = folder / INDEX
+    try:
+        index = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: not a trace directory: it has no {INDEX}") from None
+    except (ValueError, RecursionError) as fault:
+        raise InputError(f"{path}: damaged: {fault}") from None
+    if not isinstance(index, dict) or index.get("format") != FORMAT:
+        found = index.get("format") if isinstance(index, dict) else type(index).__name__
+        raise InputError(f"{path}: format {found!r}, this version reads {FORMAT}", remedy="write the trace again")
+    return index
+
+
+def _meta(fields: dict[str, Any]) -> Meta:
+    fields = dict(fields)
+    fields["window"] = tuple(fields["window"])
+    fields["notes"] = tuple(fields["notes"])
+    fields["findings"] = tuple(Finding(**finding) for finding in fields["findings"])
+    fields["outputs"] = tuple({name: _frozen(value) for name, value in output.items()} for output in fields["outputs"])
+    return Meta(**fields)
+
+
+def _frozen(value: Any) -> Any:
+    """Lists of JSON as tuples, such as shapes."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _table(folder: Path, name: str, described: dict[str, Any]) -> Table:
+    """A table whose columns are read when they are asked for; the file's own number of rows must agree."""
+    rows, columns = described["rows"], described["columns"]
+    path = folder / f"{OWN_PLACES[name]}.parquet"
+    if rows and _rows(path) != rows:
+        raise InputError(f"{path}: has {_rows(path)} rows, {INDEX} says {rows}", remedy="write the trace again")
+    return TABLES[name](rows, **{column: _loader(path, name, column, rows) for column in columns})
+
+
+def _loader(path: Path, name: str, column: str, rows: int) -> Callable[[], np.ndarray]:
+    def load() -> np.ndarray:
+        kind = TABLES[name].columns[column].dtype
+        if not rows:
+            return np.empty(0, kind)
+        values = _load(path, stored_name(name, column)).to_numpy()
+        if values.dtype != kind and not np.can_cast(values.dtype, kind, "same_kind"):
+            raise InputError(f"{path}: column {stored_name(name, column)} holds {values.dtype}, not {kind}")
+        return values
+
+    return load
+
+
+def _rows(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return _reading(path, lambda: pq.read_metadata(path).num_rows)
+
+
+def _load(path: Path, column: str) -> pa.ChunkedArray:
+    import pyarrow.parquet as pq
+
+    return _reading(path, lambda: pq.read_table(path, columns=[column], memory_map=True).column(column))
+
+
+def _reading(path: Path, step: Callable[[], Any]) -> Any:
+    """The result of a step of reading; what goes wrong becomes one line that names the file."""
+    import pyarrow as pa
+
+    try:
+        return step()
+    except FileNotFoundError:
+        raise InputError(f"{path}: missing from the trace") from None
+    except (pa.ArrowException, OSError, KeyError) as fault:
+        reason = str(fault).splitlines()
+        raise InputError(f"{path}: damaged: {reason[0] if reason else type(fault).__name__}") from None
