@@ -227,7 +227,9 @@ def promote(one: Any, other: Any) -> Any:
         return floats[0]
     if not floats:
         signed = {dtype.kind for dtype in (one, other)}
-        return float32 if len(signed) > 1 and one.itemsize == other.itemsize else max(one, other, key=lambda d: d.itemsize)
+        return (
+            float32 if len(signed) > 1 and one.itemsize == other.itemsize else max(one, other, key=lambda d: d.itemsize)
+        )
     if one.itemsize == other.itemsize:
         return bfloat16 if one.itemsize == 1 else float32
     return max(one, other, key=lambda dtype: dtype.itemsize)

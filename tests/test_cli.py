@@ -7,17 +7,24 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim import tracefile
 from sim.errors import CapacityError, InputError, UnsupportedError, UsageError
-from trnprof import cli
+from sim.trace import ENGINE_NAMES
+from tests import synthetic
+from trnprof import cli, readers, words
 from trnprof.commands import COMMANDS, arguments, devices
+from trnprof.export import export
+from trnprof.summary import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -294,3 +301,168 @@ def test_every_number_of_a_device_is_printed_with_kind_and_source(capsys: pytest
         assert figure["kind"] in row
         number = row.split("[")[1].split("]")[0]
         assert f"  [{number}] {figure['source']}" in lines
+
+
+# --- results of a trace -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A written trace of a small emulated kernel."""
+    return str(tracefile.write(synthetic.attention(simulated=True), tmp_path_factory.mktemp("traces") / "attention"))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """The result of a command that must succeed and has nothing to say besides."""
+    code = cli.main(argv)
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_summary_json_is_the_contract(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(capsys, "summary", kept, "--json"))
+    trace = readers.open(kept)
+    start, end = trace.meta.window
+    assert (found["device"], found["is_simulation"], found["kernel"]) == ("trn2", True, trace.meta.kernel)
+    assert found["latency_ns"] * 1000 == end - start
+    assert found["total_ns"] * 1000 == trace.meta.total_ps
+    assert found["summary"] == json.loads(json.dumps(summarize(trace)))
+    assert {"Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA"} >= found["engines"].keys()
+    assert all(use.keys() == {"active_ns", "instructions"} for use in found["engines"].values())
+    verdict = found["verdicts"][0]
+    assert {"region", "bound", "share", "evidence", "margin"} <= verdict.keys()
+    assert verdict["bound"] in ("compute", "memory_bandwidth", "memory_capacity", "network", "latency")
+    for evidence in verdict["evidence"]:
+        assert {"ceiling", "reached", "limit", "unit", "share", "sentence"} <= evidence.keys()
+    assert found["findings"] == []
+    assert found["outputs"] == []
+
+
+def test_summary_says_in_words_what_its_json_says(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(capsys, "summary", kept, "--json"))
+    text = printed(capsys, "summary", kept)
+    verdict = found["verdicts"][0]
+    first, second = text.splitlines()[:2]
+    assert found["kernel"] in first
+    assert "emulated" in first
+    assert second.startswith(words.bound(verdict["bound"]))
+    assert words.share(verdict["share"]) in second
+    assert "~" + words.time(found["latency_ns"] * 1000) in second
+    assert " ".join(verdict["evidence"][0]["sentence"].split()) in " ".join(text.split())
+    rows = {line.split()[0]: line.split() for line in text.split("\n\nengine ")[1].split("\n\n")[0].splitlines()[1:]}
+    for engine, use in found["engines"].items():
+        assert rows[words.ENGINE_WORDS[ENGINE_NAMES.index(engine)]][-1] == str(use["instructions"])
+
+
+def test_a_captured_profile_carries_no_mark_of_an_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tracefile.write(synthetic.attention(simulated=False), tmp_path / "captured"))
+    text = printed(capsys, "summary", path)
+    assert "captured on hardware" in text
+    assert "~" not in text
+
+
+def test_hostile_names_print_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = synthetic.attention(simulated=True)
+    meta = replace(trace.meta, kernel="a\x1b[2Jb\u202ec\n" + "d" * 10_000)
+    path = str(tracefile.write(replace(trace, meta=meta), tmp_path / "hostile"))
+    text = printed(capsys, "summary", path)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert max(map(len, text.splitlines())) < 300
+
+
+@pytest.mark.parametrize("command", ["summary", "roofline"])
+def test_a_missing_trace_is_one_line_on_stderr(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fails(capsys, command, "nope") == (1, "trnprof: nope: no such trace\n")
+
+
+def test_roofline_prints_dots_under_roofs(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    chart = json.loads(printed(capsys, "roofline", kept, "--json"))
+    text = printed(capsys, "roofline", kept)
+    for ceiling in chart["ceilings"]:
+        assert f"\n{ceiling['name']} " in text
+    for dot in (*chart["dots"], *chart["without"]):
+        assert words.intensity(dot["intensity"]) in text
+
+
+def test_roofline_draws_the_roofs_of_another_device(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(printed(capsys, "roofline", kept, "--device", "trn1", "--json"))["device"] == "trn1"
+    assert fails(capsys, "roofline", kept, "--device", "tpu")[0] == 1
+
+
+def test_roofline_writes_a_chart_and_says_where(kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "chart.svg"
+    assert printed(capsys, "roofline", kept, "-o", str(path)) == f"{path}\n"
+    assert "<svg" in path.read_text()
+    assert fails(capsys, "roofline", kept, "-o", str(tmp_path / "chart.bmp"))[0] == 2
+
+
+# --- export -------------------------------------------------------------------------------------------------------
+
+
+def test_an_exported_trace_directory_is_the_same_trace(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = str(tmp_path / "copy")
+    assert printed(capsys, "export", kept, "--to", "parquet", "-o", copy) == f"{copy}\n"
+    assert printed(capsys, "summary", copy, "--json") == printed(capsys, "summary", kept, "--json")
+
+
+def test_csv_and_json_hold_every_row_in_words(kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "export", kept, "--to", "csv", "-o", str(tmp_path / "tables"))
+    printed(capsys, "export", kept, "--to", "json", "-o", str(tmp_path / "trace.json"))
+    trace, document = readers.open(kept), json.loads((tmp_path / "trace.json").read_text())
+    assert document["meta"]["kernel"] == trace.meta.kernel
+    for name, table in trace.tables():
+        columns = document["tables"][name]
+        assert columns.keys() == set(table.present())
+        assert all(len(column) == len(table) for column in columns.values())
+        assert (tmp_path / "tables" / f"{name}.csv").exists() == (len(table) > 0)
+        if len(table):
+            frame = pandas.read_csv(tmp_path / "tables" / f"{name}.csv", keep_default_na=False)
+            assert len(frame) == len(table)
+    rows = document["tables"]["instructions"]
+    assert rows["start_ps"] == trace.instructions.start_ps.tolist()
+    assert rows["engine"] == [ENGINE_NAMES[code] for code in trace.instructions.engine]
+    assert rows["opcode"] == [trace.strings[code] for code in trace.instructions.opcode]
+
+
+def test_one_csv_file_holds_the_instructions(kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.csv"
+    printed(capsys, "export", kept, "--to", "csv", "-o", str(path))
+    assert len(pandas.read_csv(path)) == len(readers.open(kept).instructions)
+
+
+def test_a_failed_export_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text("old")
+    monkeypatch.setattr("msgspec.json.encode", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        export(synthetic.attention(), "json", path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["trace.json"]
+    assert path.read_text() == "old"
+
+
+def test_a_format_that_is_not_written_exits_with_3(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, err = fails(capsys, "export", kept, "--to", "perfetto", "-o", str(tmp_path / "x"))
+    assert (code, list(tmp_path.iterdir())) == (3, [])
+    assert "perfetto" in err
+
+
+def test_csv_does_not_take_the_place_of_a_file(kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    assert fails(capsys, "export", kept, "--to", "csv", "-o", str(path))[0] == 1
+    assert path.read_text() == "mine"
+
+
+def test_a_real_profile_is_summarised(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = profiles / "trn2_attention" / "fused_fp32_s512.json"
+    found = json.loads(printed(capsys, "summary", str(path), "--json"))
+    theirs = json.loads(path.read_text())["summary"][0]
+    assert found["summary"]["hardware_flops"] == theirs["hardware_flops"]
+    assert found["is_simulation"] is False
+    assert "captured on hardware" in printed(capsys, "summary", str(path))

@@ -197,15 +197,18 @@ def test_what_takes_time_has_no_number_of_its_own() -> None:
     assert not faults, "figures belong into sim/devices:\n" + "\n".join(faults)
 
 
-def test_a_table_of_figures_says_where_they_are_from() -> None:
+def is_rate(node: ast.AST) -> bool:
+    """Whether a number is a fraction, as rates are and sizes are not."""
+    number = getattr(node, "value", None)
+    return called(node) == "Fraction" or (type(number) is float and number not in (0, 1))
+
+
+def test_a_table_of_rates_says_where_they_are_from() -> None:
     faults = []
     for path in TIMED:
         body = ast.parse(path.read_text()).body
         for statement, after in zip(body, [*body[1:], None], strict=True):
-            if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
-                continue
-            numbers = [n for n in ast.walk(statement.value) if isinstance(n, ast.Constant) and type(n.value) is float]
-            fractions = [n for n in ast.walk(statement.value) if called(n) == "Fraction"]
-            if (numbers or fractions) and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
+            table = isinstance(statement, (ast.Assign, ast.AnnAssign)) and any(map(is_rate, ast.walk(statement)))
+            if table and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
                 faults.append(where(path, statement))
     assert not faults, "\n".join(faults)

@@ -9,7 +9,6 @@ parquet : Neuron Explorer's tables with ours beside them (`sim.tracefile`)
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -123,20 +122,12 @@ def _arrow(trace: Trace, name: str, table: Table) -> pa.Table:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the path's place when it is whole, and leaves no trace when it is not."""
+    """A file that takes the path's place when it is whole, and leaves nothing behind when it is not."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with draft.open("wb") as file:
             yield file
-        os.chmod(draft, 0o666 & ~_umask())
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -35,12 +35,17 @@ def same_size(first: str, one: Layout, second: str, other: Layout) -> None:
     """As many partitions and as many elements a partition; how the free dimensions are cut does not matter."""
     same_partitions(first, one, second, other)
     if one.elements != other.elements:
-        fail(f"{second}: {other.elements} elements a partition, {first} has {one.elements}", _shapes(first, one, second, other))
+        fail(
+            f"{second}: {other.elements} elements a partition, {first} has {one.elements}",
+            _shapes(first, one, second, other),
+        )
 
 
 def same_partitions(first: str, one: Layout, second: str, other: Layout) -> None:
     if one.partitions != other.partitions:
-        fail(f"{second}: {other.partitions} partitions, {first} has {one.partitions}", _shapes(first, one, second, other))
+        fail(
+            f"{second}: {other.partitions} partitions, {first} has {one.partitions}", _shapes(first, one, second, other)
+        )
 
 
 def _shapes(first: str, one: Layout, second: str, other: Layout) -> str:

@@ -126,7 +126,7 @@ class Gather:
         """The elements that one index names, None when they lie outside the tensor."""
         start = self.offset + index * self.stride
         shape, strides = self.layout.shape[1:], self.layout.strides[1:]
-        end = start + sum((n - 1) * s for n, s in zip(shape, strides)) + self.layout.itemsize
+        end = start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + self.layout.itemsize
         if start < 0 or end > base.nbytes:
             return None
         return np.ndarray(shape, storage_dtype(self.layout.dtype), base, start, strides)

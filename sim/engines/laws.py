@@ -41,8 +41,8 @@ CYCLES: dict[str, Fraction] = {
     "reduce_16bit": Fraction(1, 2),
     "memset_zero_16bit": Fraction(1, 2),
 }
-"""Engine cycles an element. v2.26.1 instruction reference: bn_aggr, tensor_copy_predicated and scalar_tensor_tensor (v2),
-reduce_16bit, memset_zero_16bit. trainium3_arch: exponential, quantize_mx, rand2. The others are guesses."""
+"""Engine cycles an element. v2.26.1 instruction reference: bn_aggr, tensor_copy_predicated, scalar_tensor_tensor (both
+on v2), reduce_16bit, memset_zero_16bit. trainium3_arch: exponential, quantize_mx, rand2. The others are guesses."""
 
 
 def ns(value: float) -> int:
@@ -101,7 +101,7 @@ def vector(
 def copy_rate(device: Device, dst: Layout, src: Layout) -> float:
     """Elements a lane and cycle of VectorE's tensor_copy and tensor_scalar (perf modes of trainium2_arch).
 
-    Both in SBUF: four 16-bit elements when contiguous, two when strided, two of fp32. From PSUM: two of 16 bits, one of fp32.
+    Both in SBUF: four of 16 bits when contiguous, two when strided, two of fp32. PSUM: two of 16 bits, one of fp32.
     """
     one = min(1, device["dve.rate_copy_fp32"])
     in_sbuf = dst.memory is Memory.SBUF and src.memory is Memory.SBUF
@@ -112,7 +112,9 @@ def copy_rate(device: Device, dst: Layout, src: Layout) -> float:
     return device["dve.rate_copy_bf16"]
 
 
-def scalar(device: Device, layouts: tuple[Layout, ...], elements: int, fixed: str, extra: float = 0, table: int = NONE) -> Cost:
+def scalar(
+    device: Device, layouts: tuple[Layout, ...], elements: int, fixed: str, extra: float = 0, table: int = NONE
+) -> Cost:
     """An instruction on the Scalar Engine: one element a lane and cycle.
 
     extra : ns of latency beyond the figure `fixed`
@@ -207,7 +209,12 @@ def dma_engines(device: Device, *layouts: Layout) -> int:
 
 
 def dma(
-    device: Device, dst: Layout, srcs: tuple[Layout, ...], trigger: tuple[str, Engine], pieces: int, efficiency: float = 1
+    device: Device,
+    dst: Layout,
+    srcs: tuple[Layout, ...],
+    trigger: tuple[str, Engine],
+    pieces: int,
+    efficiency: float = 1,
 ) -> tuple[Cost, DmaCost]:
     """A transfer: what it costs the engine that triggers it, and the DMA engines.
 

@@ -48,7 +48,7 @@ def describe_activation(
     checks.unpacked("data", data)
     checks.same_size("data", data, "dst", dst)
     names = [name for name, kind in (("scale", scale), ("bias", bias)) if kind == "column"]
-    for name, layout in zip(names, vectors):
+    for name, layout in zip(names, vectors, strict=True):
         checks.column(name, layout, data)
     if scale == "column" and vectors[0].dtype != dtypes.float32:
         fail(f"scale: dtype {checks.dtype_name(vectors[0].dtype)}, must be float32")
@@ -155,8 +155,8 @@ def describe_activate2(
         fail("reverse0: True without op0")
     if reverse[1] and op1 == BYPASS:
         fail("reverse1: True without op1")
-    names = [name for name, is_column in zip(("imm0", "imm1", "relu_param"), columns) if is_column]
-    for name, layout in zip(names, vectors):
+    names = [name for name, is_column in zip(("imm0", "imm1", "relu_param"), columns, strict=True) if is_column]
+    for name, layout in zip(names, vectors, strict=True):
         checks.column(name, layout, data)
     checks.one_of("reduce_cmd", command, (IDLE, RESET, REDUCE, RESET_REDUCE))
     if command != IDLE:
@@ -180,7 +180,8 @@ def compute_activate2(
     dst, data, *vectors = arrays
     x = values.rows(data)
     imm0, imm1, slope = (
-        values.operand(None if is_column else number or 0, vectors) for is_column, number in zip(columns, numbers)
+        values.operand(None if is_column else number or 0, vectors)
+        for is_column, number in zip(columns, numbers, strict=True)
     )
     for op, immediate, turned in ((op0, imm0, reverse[0]), (op1, imm1, reverse[1])):
         if op in ALU:

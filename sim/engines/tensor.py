@@ -266,7 +266,7 @@ def describe_mx(
     checks.tile("dst", dst, checks.PSUM)
     checks.dtype_in("dst", dst, (dtypes.float32, dtypes.bfloat16))
     names = ("stationary", "moving", "stationary_scale", "moving_scale")
-    for name, layout in zip(names, layouts[1:]):
+    for name, layout in zip(names, layouts[1:], strict=True):
         checks.tile(name, layout, checks.SBUF)
     for name, layout, scale in (
         ("stationary", stationary, stationary_scale),

@@ -61,7 +61,9 @@ def apply_bits(name: str, left: Array, right: Any, reverse: bool = False) -> Arr
     elif right.dtype != left.dtype:
         right = right.astype(left.dtype)
     op = ALU[name]
-    return op.apply(np.broadcast_to(right, left.shape).copy(), left) if reverse and not op.unary else op.apply(left, right)
+    return (
+        op.apply(np.broadcast_to(right, left.shape).copy(), left) if reverse and not op.unary else op.apply(left, right)
+    )
 
 
 def integer(value: Any, dtype: np.dtype) -> np.integer:

@@ -1,7 +1,7 @@
 """Elementwise instructions: most run on Vector, some also on Scalar or GpSimd.
 
-`engine` is what the kernel asked for: an `Engine` name in lower case, or "unknown", which current NKI resolves to Vector
-for all but 32-bit integer `tensor_tensor` and `power` (GpSimd).
+`engine` is what the kernel asked for: an `Engine` name in lower case, or "unknown", which current NKI resolves to
+Vector for all but 32-bit integer `tensor_tensor` and `power` (GpSimd).
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def describe_tensor_scalar(
         checks.unpacked(name, layout)
         if bits:
             checks.integers(name, layout)
-    names = [name for name, is_column in zip(("operand0", "operand1"), columns) if is_column]
-    for name, layout in zip(names, vectors):
+    names = [name for name, is_column in zip(("operand0", "operand1"), columns, strict=True) if is_column]
+    for name, layout in zip(names, vectors, strict=True):
         checks.column(name, layout, data)
         if not bits and layout.dtype not in (dtypes.float32, dtypes.tfloat32):
             fail(f"{name}: dtype {checks.dtype_name(layout.dtype)}, must be float32")
@@ -246,13 +246,13 @@ def compute_tensor_scalar(
     dst, data, *vectors = arrays
     if ALU[op0].bitvec:
         result = values.raw(data)
-        for op, number, turned, is_column in zip((op0, op1), numbers, reverse, columns):
+        for op, number, turned, is_column in zip((op0, op1), numbers, reverse, columns, strict=True):
             if op != BYPASS:
                 right = vectors.pop(0).reshape(-1, 1) if is_column else number
                 result = values.apply_bits(op, result, right, turned)
     else:
         result = values.rows(data)
-        for op, number, turned, is_column in zip((op0, op1), numbers, reverse, columns):
+        for op, number, turned, is_column in zip((op0, op1), numbers, reverse, columns, strict=True):
             if op != BYPASS:
                 right = values.operand(None if is_column else number or 0, vectors)
                 result = values.apply(op, result, right, turned)
@@ -276,7 +276,9 @@ def describe_scalar_tensor_tensor(
     per_element = _scalar_tensor_tensor_cycles(device, op0, op1, layouts[:3])
     cost = laws.vector(device, layouts[:3], data.elements, per_element)
     roles = _read(len(layouts) - 1)
-    return laws.form("scalar_tensor_tensor", Engine.VECTOR, "SCALAR_TENSOR_TENSOR", roles, layouts, cost, f"{op0},{op1}")
+    return laws.form(
+        "scalar_tensor_tensor", Engine.VECTOR, "SCALAR_TENSOR_TENSOR", roles, layouts, cost, f"{op0},{op1}"
+    )
 
 
 def _scalar_tensor_tensor_cycles(device: Device, op0: str, op1: str, layouts: tuple[Layout, ...]) -> float:

@@ -123,7 +123,7 @@ def scan(
         )
         return out
     columns = []
-    for left, right in zip(data0.T, data1.T):
+    for left, right in zip(data0.T, data1.T, strict=True):
         state = values.apply(op1, values.apply(op0, left, state, reverse[0]), right, reverse[1])
         columns.append(state)
     return np.stack(columns, axis=1)
@@ -157,8 +157,8 @@ def describe_cumulative(
 
 def check_columns(names: tuple[str, ...], columns: tuple[bool, ...], vectors: list[Layout], data: Layout) -> None:
     """The operands that are tiles must be fp32 columns."""
-    given = [name for name, is_column in zip(names, columns) if is_column]
-    for name, layout in zip(given, vectors):
+    given = [name for name, is_column in zip(names, columns, strict=True) if is_column]
+    for name, layout in zip(given, vectors, strict=True):
         checks.column(name, layout, data)
         checks.dtype_in(name, layout, (dtypes.float32,))
 
@@ -174,7 +174,7 @@ def compute_cumulative(
     registers: np.ndarray,
 ) -> None:
     dst, src, *vectors = arrays
-    imm0, imm1 = (values.operand(None if c else n or 0, vectors) for c, n in zip(columns, numbers))
+    imm0, imm1 = (values.operand(None if c else n or 0, vectors) for c, n in zip(columns, numbers, strict=True))
     data = values.apply(op0, values.rows(src), imm0)
     held = registers[: src.shape[0]]
     load_registers(held, ALU[op1], command, imm1)
@@ -223,7 +223,9 @@ def describe_scalar_reduce(
     cost = laws.vector(device, ordered, data.elements, per_element, "dve.lat_tensor_scalar")
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
     function = f"{op0},{reduce_op}"
-    return laws.form("tensor_scalar_reduce", Engine.VECTOR, "TENSOR_SCALAR", roles, layouts, cost, function, data.elements)
+    return laws.form(
+        "tensor_scalar_reduce", Engine.VECTOR, "TENSOR_SCALAR", roles, layouts, cost, function, data.elements
+    )
 
 
 @values.quiet
@@ -241,7 +243,7 @@ def compute_scalar_reduce(
     dst, *rest = arrays
     out = rest.pop(0) if res else None
     data, *vectors = rest
-    operand0, initial = (values.operand(None if c else n or 0, vectors) for c, n in zip(columns, numbers))
+    operand0, initial = (values.operand(None if c else n or 0, vectors) for c, n in zip(columns, numbers, strict=True))
     result = values.apply(op0, values.rows(data), operand0)
     held = registers[: data.shape[0]]
     load_registers(held, ALU[reduce_op], command, initial)
@@ -265,7 +267,9 @@ def describe_bn_stats(device: Device, layouts: tuple[Layout, ...]) -> Form:
     checks.same_partitions("data", data, "dst", dst)
     checks.free_size("data", data, 1, BN_STATS_ELEMENTS)
     checks.free_size("dst", dst, BN_STATS_VALUES, BN_STATS_VALUES)
-    return laws.form("bn_stats", Engine.VECTOR, "BN_STATS", reads(1), layouts, laws.vector(device, layouts, data.elements))
+    return laws.form(
+        "bn_stats", Engine.VECTOR, "BN_STATS", reads(1), layouts, laws.vector(device, layouts, data.elements)
+    )
 
 
 @values.quiet

@@ -185,7 +185,7 @@ def compute_range(
     on_true = values.rows(rest[0])
     place = start + np.arange(on_true.shape[1], dtype=np.float32)
     inside = np.ones(on_true.shape, bool)
-    for comparison, bound in zip(comparisons, rest[1:]):
+    for comparison, bound in zip(comparisons, rest[1:], strict=True):
         inside &= ALU[comparison].apply(place, dtypes.to_fp32(bound).reshape(-1, 1))
     result = np.where(inside, on_true, np.float32(on_false))
     values.put(dst, result)
@@ -314,4 +314,3 @@ MAX8 = Op("nki.isa.max8", describe_max8, compute_max8)
 FIND = Op("nki.isa.nc_find_index8", describe_find, compute_find)
 REPLACE = Op("nki.isa.nc_match_replace8", describe_replace, compute_replace)
 SHUFFLE = Op("nki.isa.nc_stream_shuffle", describe_shuffle, compute_shuffle)
-

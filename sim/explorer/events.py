@@ -25,7 +25,7 @@ _BYTES = (
     "spill_save_bytes",
     "spill_reload_bytes",
 )
-_STRUCTURE = (RegionKind.MODEL, RegionKind.LAYER, RegionKind.OPERATOR)
+_FRAMEWORK = (RegionKind.LAYER, RegionKind.OPERATOR)
 
 
 def instruction(trace: Trace) -> Fields:
@@ -257,7 +257,7 @@ def _layers(trace: Trace) -> tuple[np.ndarray, tuple[str, ...]]:
         parent = int(regions.parent[row])
         path = paths[parent] if parent != NONE else ""
         name = trace.strings[int(regions.name[row])] or ""
-        paths.append(f"{path}/{name}".lstrip("/") if regions.kind[row] in _STRUCTURE else path)
+        paths.append(f"{path}/{name}".lstrip("/") if regions.kind[row] in _FRAMEWORK else path)
     words = tuple(dict.fromkeys(path for path in paths if path))
     place = {word: code for code, word in enumerate(words)}
     codes = np.array([*(place.get(path, NONE) for path in paths), NONE], np.int64)

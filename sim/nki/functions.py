@@ -1,4 +1,4 @@
-"""What `op=` of an instruction may be: functions of `nki.language`, and NumPy's of the same meaning in the legacy API."""
+"""What `op=` may be: functions of `nki.language`, and NumPy's of the same meaning in the legacy API."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ def erf(values, out):
 
 
 def scan(data0, data1, state, op0, op1, reverse, out):
-    for p, (row0, row1) in enumerate(zip(data0, data1)):
+    for p, (row0, row1) in enumerate(zip(data0, data1, strict=True)):
         held = state[p]
-        for i, (left, right) in enumerate(zip(row0, row1)):
+        for i, (left, right) in enumerate(zip(row0, row1, strict=True)):
             held = _apply(op0, *((held, left) if reverse & 1 else (left, held)))
             held = _apply(op1, *((right, held) if reverse & 2 else (held, right)))
             out[p, i] = held

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
-import socket
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from trnprof.commands import result
-from trnprof.commands.streams import emit, emit_json, say
+from trnprof.commands.streams import emit, emit_json
 
 if TYPE_CHECKING:
     import numpy as np
 
 TENSORS = ["q_t=bf16[128,512]", "k_t=bf16[128,1024]", "v=bf16[1024,128]"]
-HOST, PORT = "127.0.0.1", 8050
 
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument("--no-web", action="store_true", help="end after printing")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("--device", default="trn2", metavar="D", help="trn1, inf2, trn2 or trn3 (trn2)")
     parser.add_argument("-o", "--output", metavar="DIR", help="where the trace is written (the user's cache)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -44,7 +43,9 @@ def execute(args: Namespace) -> None:
         emit(result.text(run.trace, kept=path))
         emit(f"values: {error:.1%} off NumPy's attention in float32 (relative L2)")
     if not args.no_web:
-        _serve(path)
+        from trnprof.web import serve
+
+        serve([path], open_browser=args.open)
 
 
 def _error(output: np.ndarray, q_t: np.ndarray, k_t: np.ndarray, v: np.ndarray) -> float:
@@ -56,21 +57,3 @@ def _error(output: np.ndarray, q_t: np.ndarray, k_t: np.ndarray, v: np.ndarray) 
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     wanted = weights / weights.sum(axis=1, keepdims=True) @ values
     return float(np.linalg.norm(output.astype(np.float32) - wanted) / np.linalg.norm(wanted))
-
-
-def _serve(path: str) -> None:
-    from trnprof.web import serve
-
-    port = PORT if _is_free(PORT) else 0
-    say("the timeline is served until Ctrl-C")
-    serve([path], host=HOST, port=port)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-        except OSError:
-            return False
-        return True

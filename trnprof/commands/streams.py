@@ -11,14 +11,14 @@ def say(text: str) -> None:
 
 
 def emit(text: str) -> None:
-    print(text)
+    print(text, flush=True)
 
 
 def emit_json(value: Any) -> None:
     """One JSON document; raises ValueError for NaN and infinities, which no result may hold."""
     import json
 
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_plain))
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_plain), flush=True)
 
 
 def _plain(value: Any) -> Any:

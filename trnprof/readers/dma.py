@@ -18,6 +18,9 @@ from trnprof.readers.draft import ENGINES, Columns, Draft, column, marks, size
 SEMAPHORE_BYTES = 4
 """Size of the packet that raises a semaphore."""
 
+DOORBELL = "WRITE"
+"""What the trigger of a prepared DMA becomes at run time, where the profile has no compiler's opcode."""
+
 _QUEUE_ENGINE = re.compile(r"q(Tensor|PE|Vector|DVE|Scalar|Act|GpSimd|Pool|Sync|SP)(?=[A-Z_0-9]|$)")
 _DYNAMIC = (QueueType.SOFTWARE_DYNAMIC, QueueType.HARDWARE_DYNAMIC)
 _SIDES = ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes")
@@ -53,15 +56,14 @@ def build_transfers(draft: Draft) -> Columns:
 def _own(draft: Draft) -> Columns:
     """The profile's own transfers with the instruction that starts at their trigger time."""
     part, instructions = draft.transfers, draft.instructions
-    triggers = np.flatnonzero(instructions["_trigger"])
-    starts = {
-        (int(core), int(start)): int(row)
-        for row, core, start in zip(
-            triggers, instructions["core"][triggers], instructions["start_ps"][triggers], strict=True
-        )
-    }
-    keys = zip(column(part, "core"), column(part, "_trigger_ps", NONE), strict=True)
-    linked = np.fromiter((starts.get((int(core), int(at)), NONE) for core, at in keys), np.int64, size(part))
+    triggers = instructions["_trigger"] > 0
+    possible = triggers | (instructions["opcode"] == draft.strings.find(DOORBELL))
+    rows = np.flatnonzero(possible & np.isin(instructions["start_ps"], column(part, "_trigger_ps", NONE)))
+    rows = rows[np.argsort(triggers[rows], kind="stable")]
+    starts = zip(instructions["core"][rows].tolist(), instructions["start_ps"][rows].tolist(), strict=True)
+    started = dict(zip(starts, rows.tolist(), strict=True))
+    keys = zip(column(part, "core").tolist(), column(part, "_trigger_ps", NONE).tolist(), strict=True)
+    linked = np.fromiter((started.get(key, NONE) for key in keys), np.int64, size(part))
     return _fields(draft, part, linked)
 
 

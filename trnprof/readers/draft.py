@@ -78,8 +78,6 @@ class Draft:
     waiter: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     """Ids of instructions."""
     kind: np.ndarray = field(default_factory=lambda: np.empty(0, np.int8))
-    queues: dict[tuple[int, int], str] = field(default_factory=dict)
-    """Queue names by core and queue number."""
     tables: dict[str, str] = field(default_factory=dict)
     """What the file calls the tables here, for the receipt."""
 

@@ -1,4 +1,4 @@
-"""What the operand text of an instruction tells.
+"""What the operand text of an instruction, and the place and semaphore text of a DMA, tell.
 
 Source: text of real profiles (neuron-profile 2.27 and 2.28), for example
 `S[5] (Tensor)>=4 S[4] (Scalar)++@complete src=fp32@0x2000[1,1][512,1] dst=bf16@0x40[1,1][512,1] channels=128`.
@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import prod
+from typing import Any
+
+from sim.trace import NONE, Memory
 
 DTYPES = {
     "fp32": "float32",
@@ -86,3 +89,17 @@ def _access(text: str) -> tuple[str | None, int]:
 def _small(match: re.Match[str] | None, absent: int = 0) -> int:
     """The first group as a number that fits a column."""
     return int(match[1]) if match and len(match[1]) < 9 else absent
+
+
+def memory_of(place: Any) -> int:
+    """Memory of a nested list of tokens such as SB, INPUT, WEIGHT; -1 unknown."""
+    text = str(place).upper()
+    if "SB" in text:
+        return Memory.SBUF
+    return Memory.HBM if any(token in text for token in ("INPUT", "OUTPUT", "WEIGHT", "DRAM", "HBM")) else NONE
+
+
+def semaphore_of(text: Any) -> int:
+    """Number of a semaphore: `S[8] (qSync)`, `207`; -1 when there is none."""
+    digits = str(text).partition("[")[2].partition("]")[0] or str(text)
+    return int(digits) if digits.isdecimal() and len(digits) < 9 else NONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -12,57 +13,57 @@ from pathlib import Path
 
 import numpy as np
 from rich.segment import Segment
-from textual import events, work
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.worker import get_current_worker
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, ink, overlays, pages, pointer, svg
+from trnprof.tui import actions, export, pages, pointer, prompts
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
-from trnprof.tui.screen import Picture, Scene, paint
-from trnprof.tui.state import NONE
+from trnprof.tui.screen import Picture, Scene
+from trnprof.tui.state import NONE, State
 from trnprof.view import Session
-from trnprof.view import format as words
 from trnprof.view.keys import keys_of
 from trnprof.view.palette import THEMES
 from trnprof.view.records import Hits
 
 TICK = 0.25
 """Seconds between two looks at a progress: a number that changes, nothing that spins."""
-IN_PLACE = 50_000
-"""A search over fewer instructions is over before the key is released."""
+INTERRUPTED = 130
+
+KEYS = {name: key.action for key in keys_of("terminal") for name in key.terminal}
+"""The action of each key, by Textual's name of it."""
 
 
 class Face(Widget, can_focus=True):
-    """The whole terminal as one canvas; only lines that changed are sent."""
+    """The whole terminal as one canvas; only what changed is sent."""
 
     DEFAULT_CSS = "Face { width: 100%; height: 100%; }"
 
     canvas: Canvas | None = None
 
-    def show(self, canvas: Canvas) -> None:
+    def show(self, canvas: Canvas, everything: bool = False) -> None:
         """Take a new canvas and repaint where it differs from the last."""
         before, self.canvas = self.canvas, canvas
-        if before is None or (before.width, before.height) != (canvas.width, canvas.height):
+        if everything or before is None or (before.width, before.height) != (canvas.width, canvas.height):
             self.refresh()
             return
         changed = (before.chars != canvas.chars) | (before.inks != canvas.inks)
-        lines = np.flatnonzero(changed.any(axis=1)).tolist()
-        if lines:
-            self.refresh(*(_stretch(changed[y], y) for y in lines))
+        regions = [_stretch(changed[y], y) for y in np.flatnonzero(changed.any(axis=1)).tolist()]
+        if regions:
+            self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
         canvas, app = self.canvas, self.app
+        assert isinstance(app, TerminalApp)
         if canvas is None or y >= canvas.height:
-            return Strip.blank(self.size.width)
-        style = app.inkwell.style
+            return Strip.blank(self.size.width, app.inkwell.ground)
         runs = canvas.runs(y, app.ascii_only)
-        return Strip([Segment(text, style(code)) for text, code in runs], canvas.width)
+        return Strip([Segment(text, app.inkwell.style(code)) for text, code in runs], canvas.width)
 
 
 def _stretch(changed: np.ndarray, y: int) -> Region:
@@ -74,48 +75,224 @@ class TerminalApp(App[int]):
     """`trnprof tui`: opens at once, reads the trace beside it, ends with the command's exit code."""
 
     ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { background: transparent; overflow: hidden; }"
     BINDINGS = [  # noqa: RUF012
-        Binding(",".join(key.terminal), f"key('{key.action}')", key.words, show=False, priority=False)
-        for key in keys_of("terminal")
+        Binding("ctrl+c", f"leave({INTERRUPTED})", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
-    CSS = "Screen { background: transparent; }"
 
-    def __init__(self, path: str | Path, *, ascii_only: bool = False, colour: str = "engine", depth: Depth = "truecolor"):
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        ascii_only: bool = False,
+        colour: str = "engine",
+        depth: Depth = "truecolor",
+        opener: Callable[[], Session] | None = None,
+    ):
         super().__init__(ansi_color=depth in ("16", "none"))
         self.path = Path(path)
         self.ascii_only = ascii_only
         self.colour = colour
         self.inkwell = Inkwell(THEMES[0], depth)
+        self.opener = opener or partial(Session.open, self.path)
         self.scene: Scene | None = None
         self.picture: Picture | None = None
-        self.fault = ""
-        self.began = time.monotonic()
-        self.beside: Callable[[], Session] = partial(Session.open, self.path)
-        """What the worker does; tests put a finished session here."""
-        self._returning: Scene | None = None
+        self.fault: Exception | None = None
+        self.before_typing: State | None = None
+        self._began = time.monotonic()
+        self._pressed: tuple[int, int] | None = None
+        self._dragged = False
 
     def compose(self) -> ComposeResult:
         yield Face()
 
-    @property
-    def face(self) -> Face:
-        return self.query_one(Face)
-
     def on_mount(self) -> None:
-        self.face.focus()
-        self.read()
-        self.timer = self.set_interval(TICK, self.repaint)
-        self._leave_tidily()
+        self.query_one(Face).focus()
+        self.run_worker(self._read, thread=True, group="read")
+        self._timer = self.set_interval(TICK, self.repaint)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            try:
+                loop.add_signal_handler(number, self.exit, 128 + number)
+            except (NotImplementedError, RuntimeError, ValueError):
+                break  # not the main thread, or a platform without signals
 
-    def _leave_tidily(self) -> None:
-        """A signal ends the program as `q` does, so that the terminal is given back as it was."""
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """In the worker: open the trace and paint it once, which fills every cache that the first key needs."""
         try:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                self._loop_of_this().add_signal_handler(number, self.exit, 128 + number)
-        except (NotImplementedError, RuntimeError, AttributeError, ValueError):
-            return  # not on the main thread, or no signals on this platform
+            session = self.opener()
+            scene = Scene(session, actions.start(session, self.colour))
+            pages.page(scene, max(self.size.width, 80), max(self.size.height, 24))
+        except Exception as fault:
+            self.call_from_thread(self._failed, fault)
+        else:
+            self.call_from_thread(self._opened, scene)
 
-    def _loop_of_this(self):
-        import asyncio
+    def _opened(self, scene: Scene) -> None:
+        self._timer.stop()
+        self.scene = scene
+        self.repaint()
 
-        return asyncio.get_running_loop()
+    def _failed(self, fault: Exception) -> None:
+        """A fault of the input is shown; any other ends the program and is told on the terminal that it leaves."""
+        self._timer.stop()
+        self.fault = fault
+        if isinstance(fault, (TrnprofError, OSError)):
+            self.repaint()
+        else:
+            self.exit(TrnprofError.exit_code)
+
+    # --- painting -------------------------------------------------------------------------------------------------
+
+    def repaint(self, everything: bool = False) -> None:
+        width, height = self.size
+        if width < 1 or height < 1:
+            return
+        if self.scene is not None:
+            self.picture = pages.page(self.scene, width, height)
+            canvas = self.picture.canvas
+        elif self.fault is not None:
+            canvas = pages.failed(width, height, self.path.name, str(self.fault))
+        else:
+            canvas = pages.loading(width, height, self.path.name, time.monotonic() - self._began)
+        self.query_one(Face).show(canvas, everything)
+
+    def on_resize(self) -> None:
+        self.repaint()
+
+    def become(self, state: State, hits: Hits | None = None) -> None:
+        """Show another state."""
+        if self.scene is not None:
+            self.scene = replace(self.scene, state=state, hits=self.scene.hits if hits is None else hits)
+            self.repaint()
+
+    def note(self, text: str) -> None:
+        """Answer on the status line."""
+        if self.scene is not None:
+            self.become(replace(self.scene.state, note=text))
+
+    # --- keys -----------------------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        action = KEYS.get(event.key, "")
+        if self.scene is None:
+            if action == "quit":
+                self.action_leave(
+                    self.fault.exit_code if isinstance(self.fault, TrnprofError) else int(bool(self.fault))
+                )
+            return
+        state = self.scene.state
+        if state.overlay in prompts.PROMPTS:
+            prompts.press(self, event.key, event.character)
+        elif state.overlay == "help":
+            self.become(prompts.scroll_help(state, event.key, action))
+        elif state.screen == "roofline" and event.key in ("tab", "shift+tab", "enter", "up", "down"):
+            self.become(prompts.choose_dot(self.scene, event.key))
+        elif action in ("quit", "theme", "copy", "export"):
+            getattr(self, f"action_{'leave' if action == 'quit' else action}")()
+        elif action:
+            self.act(action)
+
+    def act(self, action: str) -> None:
+        """Do what a key of the table does."""
+        if action in prompts.PROMPTS.values():
+            self.before_typing = self.scene.state
+        cells = self.picture.shape.cells if self.picture else self.size.width
+        self.become(actions.act(action, self.scene, cells))
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.scene is not None and self.scene.state.overlay in prompts.PROMPTS:
+            for char in event.text.splitlines()[0] if event.text else "":
+                prompts.press(self, char, char)
+
+    def action_leave(self, code: int = 0) -> None:
+        self.exit(code)
+
+    def action_theme(self) -> None:
+        if self.inkwell.depth in ("16", "none"):
+            self.note("the terminal's own colours rule here")
+            return
+        theme = THEMES[(THEMES.index(self.inkwell.theme) + 1) % len(THEMES)]
+        self.inkwell = Inkwell(theme, self.inkwell.depth)
+        self.repaint(everything=True)
+
+    def action_copy(self) -> None:
+        """Through the terminal, which passes it on even over SSH (OSC 52)."""
+        card = export.card(self.scene)
+        if card is None:
+            self.note("nothing selected to copy")
+            return
+        self.copy_to_clipboard(json.dumps(card, ensure_ascii=False))
+        self.note("copied the card as JSON")
+
+    def action_export(self) -> None:
+        if self.picture is None:
+            return
+        try:
+            path = export.save(self.picture.canvas, self.scene.session.meta, Path.cwd())
+        except OSError as fault:
+            self.note(f"not saved: {fault.strerror or fault}")
+        else:
+            self.note(f"saved {path.name}")
+
+    # --- searching ------------------------------------------------------------------------------------------------
+
+    def find(self, pattern: str) -> None:
+        """Search in a worker; a newer pattern overtakes an older one."""
+        session = self.scene.session
+
+        def search() -> None:
+            hits = session.search(pattern)
+            self.call_from_thread(self._found, hits)
+
+        self.run_worker(search, thread=True, exclusive=True, group="search")
+
+    def _found(self, hits: Hits) -> None:
+        if self.scene is None:
+            return
+        state = self.scene.state
+        if state.overlay == "search" and hits.pattern != state.entry:
+            return
+        if hits.error and self.scene.hits is not None:
+            hits = replace(self.scene.hits, error=hits.error, words=hits.words)
+        self.become(replace(state, hit=NONE), hits)
+
+    # --- pointer --------------------------------------------------------------------------------------------------
+
+    def _pointed(self) -> bool:
+        return self.scene is not None and self.picture is not None and not self.scene.state.overlay
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed, self._dragged = (event.x, event.y), False
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._pressed is None or not event.button or not self._pointed():
+            return
+        self._dragged = self._dragged or event.x != self._pressed[0]
+        if not self._dragged:
+            return
+        if event.shift:
+            self.become(pointer.sweep(self.picture, self.scene, self._pressed[0], event.x))
+        else:
+            self.become(pointer.drag(self.picture, self.scene, event.delta_x))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        pressed, self._pressed = self._pressed, None
+        if pressed is None or self._dragged or not self._pointed() or self.scene.state.screen != "timeline":
+            return
+        self.become(pointer.click(self.picture, self.scene, event.x, event.y))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, up=True)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, up=False)
+
+    def _wheel(self, event: events.MouseEvent, up: bool) -> None:
+        if self._pointed() and self.scene.state.screen == "timeline":
+            self.become(pointer.wheel(self.picture, self.scene, event.x, event.y, up, event.shift))

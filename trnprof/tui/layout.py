@@ -73,7 +73,7 @@ def visible(tracks: Sequence[Track], state: State) -> list[Track]:
 
 
 def plan(tracks: Sequence[Track], height: int, state: State) -> list[Row]:
-    """The rows that fit, in the order of the screen: first what is worth most, then more lines for what has more to show."""
+    """The rows that fit, in screen order; what is worth most comes first, spare lines go to what has more."""
     ranked = sorted(tracks, key=lambda t: (t.id != state.track, t.id not in state.pinned, worth(t)))
     lines: dict[str, int] = {}
     left = height
@@ -102,7 +102,7 @@ def worth(track: Track) -> tuple[int, int]:
 
 
 def _grow(rows: list[Row], left: int) -> list[Row]:
-    """Hand out the spare lines: a third region, air between groups, tall rates, tall engines, dots an engine or bank."""
+    """Hand out the spare lines: a third region, air between groups, tall rates, tall engines, rows of dots."""
 
     def add(k: int, lines: int) -> None:
         nonlocal left
@@ -112,6 +112,9 @@ def _grow(rows: list[Row], left: int) -> list[Row]:
 
     where = {kind: [k for k, r in enumerate(rows) if r.track.kind == kind] for kind in _kinds(rows)}
     rates = [k for k in where.get("counter", []) if rows[k].track.id.endswith("_bytes_per_s")][:1]
+    busiest = [k for k in where.get("instructions", []) if rows[k].track.lanes == 1 and not rows[k].track.minor]
+    busiest = sorted(busiest, key=lambda k: -(rows[k].track.busy or 0))[:3]
+    dotted = [k for kind in ("packets", "banks") for k in where.get(kind, [])]
     for k in where.get("regions", []):
         add(k, min(3, rows[k].track.lanes))
     heads = [k for k in range(len(rows)) if k == 0 or rows[k].track.group != rows[k - 1].track.group]
@@ -120,18 +123,16 @@ def _grow(rows: list[Row], left: int) -> list[Row]:
         left -= 1
     for k in rates:
         add(k, 4 if left >= 6 else 2)
-    busiest = [k for k in where.get("instructions", []) if rows[k].track.lanes == 1 and not rows[k].track.minor]
-    if left >= 6:
-        for k in sorted(busiest, key=lambda k: -(rows[k].track.busy or 0))[:3]:
-            add(k, 2)
-    for kind in ("packets", "banks", "regions"):
-        for k in where.get(kind, []):
-            tall = rows[k].track.lanes if kind == "regions" else -(-rows[k].track.lanes // 4)
-            if left >= tall + 2:
-                add(k, tall)
-    for k in where.get("instructions", []):
+    for k in busiest if left >= len(busiest) else ():
+        add(k, 2)
+    for k in dotted:
+        if left >= -(-rows[k].track.lanes // 4) - rows[k].lines:
+            add(k, -(-rows[k].track.lanes // 4))
+    for k in [*where.get("regions", []), *where.get("instructions", [])]:
         if rows[k].track.lanes > 1:
-            add(k, min(rows[k].track.lanes, rows[k].lines + max(0, left - 2)))
+            add(k, rows[k].track.lanes)
+    for k in where.get("counter", []):
+        add(k, 2 if k not in rates else 4)
     return rows
 
 

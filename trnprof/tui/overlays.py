@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from trnprof.tui import ink
@@ -62,37 +63,45 @@ def _joined(keys: Sequence[Key]) -> list[Entry]:
 
 
 def _shared(first: str, second: str) -> str:
-    """`zoom in` and `zoom out` as `zoom in, out`; empty for phrases that differ in more than a word at one end."""
+    """`zoom in` and `zoom out` as `zoom in, out`; empty for phrases that differ in more than one word."""
     a, b = first.split(" "), second.split(" ")
-    if len(a) != len(b) or len(a) < 2 or ";" in first:
+    differ = [k for k, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]]
+    if len(a) != len(b) or len(a) < 2 or len(differ) != 1 or ";" in first:
         return ""
-    if a[:-1] == b[:-1]:
-        return f"{first}, {b[-1]}"
-    return f"{a[0]}, {second}" if a[1:] == b[1:] else ""
+    k = differ[0]
+    return " ".join([*a[:k], f"{a[k]}, {b[k]}", *a[k + 1 :]])
 
 
 def help_screen(canvas: Canvas, first: int = 0) -> int:
     """The keys in as many columns as fit; returns how many lines did not."""
-    lines = key_lines()
     columns = 3 if canvas.width >= 110 else 2 if canvas.width >= 70 else 1
-    width = min(canvas.width - 2, 112 if columns == 3 else 78)
-    room = min(canvas.height - 2, -(-len(lines) // columns) + 1)
+    width = min(canvas.width - 2, 40 * columns)
+    step = (width - 4) // columns
+    lines = _wrapped(key_lines(), step - KEY - 1)
+    room = min(canvas.height - 2, -(-len(lines) // columns) + 2)
     shown = _flow(lines[first:], columns, room)
     tall = max((len(column) for column in shown), default=0)
     x, y = (canvas.width - width) // 2, max(0, (canvas.height - tall - 2) // 2)
-    left = len(lines) - first - sum(len(column) for column in shown)
-    title = "Keys, the same in the browser" + (f", {left} more lines: ↓" if left > 0 else "")
-    box(canvas, x, y, width, tall + 2, title)
-    step = (width - 4) // columns
+    left = max(0, len(lines) - first - sum(len(column) for column in shown) - columns)
+    more = f", {words.plural(left, 'more line')}: ↓" if left > 0 else ""
+    box(canvas, x, y, width, tall + 2, f"Keys, the same in the browser{more}")
     for k, column in enumerate(shown):
         at = x + 2 + k * step
         for line, (caps, what) in enumerate(column, y + 1):
-            if caps:
-                canvas.put(at, line, caps, ink.ACCENT, end=at + step)
-                canvas.put(max(at + KEY, at + width_of(caps) + 1), line, what, ink.MID, end=at + step - 1)
-            else:
-                canvas.put(at, line, what, STRONG)
-    return max(0, left)
+            canvas.put(at, line, caps, ink.ACCENT)
+            start = max(at + KEY, at + width_of(caps) + 1) if caps else at
+            canvas.put(start, line, what, ink.MID if caps or what.startswith(" ") else STRONG)
+    return left
+
+
+def _wrapped(lines: list[Entry], width: int) -> list[Entry]:
+    """No word is cut: what is too long goes on below, indented to the words."""
+    found: list[Entry] = []
+    for caps, what in lines:
+        parts = textwrap.wrap(what, max(12, min(width, width + KEY - 1 - width_of(caps)))) or [""]
+        found.append((caps, parts[0]))
+        found += [("", " " * KEY + part) for part in parts[1:]]
+    return found
 
 
 def _flow(lines: list[Entry], columns: int, room: int) -> list[list[Entry]]:
@@ -103,11 +112,16 @@ def _flow(lines: list[Entry], columns: int, room: int) -> list[list[Entry]]:
         while k < len(lines) and lines[k] == ("", ""):
             k += 1
         end = min(k + room, len(lines))
-        while end < len(lines) and end > k and not lines[end - 1][0]:
+        while end < len(lines) and end > k and (_heads(lines[end - 1]) or lines[end][1].startswith(" ")):
             end -= 1
         found.append(lines[k:end])
         k = end
     return found
+
+
+def _heads(entry: Entry) -> bool:
+    """A head or a blank line, which must not stand last."""
+    return not entry[0] and not entry[1].startswith(" ")
 
 
 def search(canvas: Canvas, scene: Scene) -> None:

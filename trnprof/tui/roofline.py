@@ -105,7 +105,7 @@ def _axes(plot: Plot) -> None:
 def _short(value: float) -> str:
     """`100 T`: the number and the prefix of its unit."""
     number, _, unit = words.flops(value).partition(words.NARROW)
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit[:1]}"
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{unit[:1]}"
 
 
 def _stipple(plot: Plot, across: np.ndarray, down: np.ndarray, code: int) -> None:
@@ -153,18 +153,13 @@ def _roof_names(plot: Plot, room: int) -> None:
         row = next((r for r in (wanted, wanted + 1, wanted - 1) if 0 <= r < plot.height and r not in taken), None)
         if row is None:
             continue
-        number = _number(ceiling)
-        text = f"{ceiling.name} {number}"
+        text = f"{ceiling.name.removeprefix('TensorE ')} {_short(ceiling.value)}"
         if room:
             taken.add(row)
             plot.canvas.put(plot.x + plot.width + 1, plot.y + row, clipped(text, room - 1), COMPUTE)
         elif plot.free(plot.width - width_of(text), row, width_of(text)):
             taken.add(row)
             plot.canvas.put_right(plot.x + plot.width, plot.y + row, text, COMPUTE)
-
-
-def _number(ceiling: Ceiling) -> str:
-    return words.quantity(ceiling.value, ceiling.unit).partition(words.NARROW)[0] if ceiling.unit == "FLOP/s" else ""
 
 
 def _slope_name(plot: Plot, ceiling: Ceiling) -> None:

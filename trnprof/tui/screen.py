@@ -14,7 +14,7 @@ from trnprof.view import Frame, Session, Track, Viewport
 from trnprof.view import format as words
 from trnprof.view.keys import TABS
 from trnprof.view.palette import BOUND_GLYPHS
-from trnprof.view.records import Hits, VerdictCard
+from trnprof.view.records import Hits
 
 HINTS = (
     ("WS", "zoom"), ("AD", "pan"), (".,", "next"), ("[]", "follow"), ("/", "search"), ("0", "fit"), ("c", "colour"),
@@ -131,19 +131,19 @@ def overview(canvas: Canvas, scene: Scene, shape: Shape) -> None:
 def ruler(canvas: Canvas, scene: Scene, shape: Shape) -> None:
     """Round moments, and over them the marks, the area and the cursor."""
     state = scene.state
+    cursor = min(max(column_of(state, state.cursor, shape.cells), 0), shape.cells - 1)
     for at, text in words.ticks(state.t0, state.t1, max(1, shape.cells // 14)):
         column = column_of(state, at, shape.cells)
-        if 0 <= column and column + width_of(text) + 1 < shape.cells:
-            canvas.put(shape.gutter + column, 3, f"│{text}", ink.DIM)
+        end = column + width_of(text) + 1
+        if column >= 0 and end < shape.cells:
+            canvas.put(shape.gutter + column, 3, "│" if column <= cursor <= end else f"│{text}", ink.DIM)
     if state.area or state.area_from is not None:
         _area(canvas, state, shape)
     for at in state.marks:
         if state.t0 <= at <= state.t1:
-            canvas.put(
-                shape.gutter + min(column_of(state, at, shape.cells), shape.cells - 1), 3, "◆", ink.MARK | ink.BOLD
-            )
-    column = min(max(column_of(state, state.cursor, shape.cells), 0), shape.cells - 1)
-    canvas.put(shape.gutter + column, 3, "▼", ink.ACCENT | ink.BOLD)
+            column = min(column_of(state, at, shape.cells), shape.cells - 1)
+            canvas.put(shape.gutter + column, 3, "◆", ink.MARK | ink.BOLD)
+    canvas.put(shape.gutter + cursor, 3, "▼", ink.ACCENT | ink.BOLD)
 
 
 def column_of(state: State, at: int, cells_: int) -> int:
@@ -284,7 +284,3 @@ def status(canvas: Canvas, scene: Scene) -> None:
             break
         x = canvas.put(x, y, key, ink.ACCENT)
         x = canvas.put(x + 1, y, what, ink.DIM) + 2
-
-
-def best(found: tuple[VerdictCard, ...]) -> VerdictCard | None:
-    return found[0] if found else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trnprof.tui import cells, ink
-from trnprof.tui.canvas import Canvas, width_of
+from trnprof.tui.canvas import Canvas, clipped, width_of
 from trnprof.tui.layout import Row
 from trnprof.tui.state import State
 from trnprof.view import format as words
@@ -60,20 +60,22 @@ def gutter(field: Field, row: Row, y: int) -> None:
     for line in range(row.lines if coloured else 0):
         canvas.put(1, y + line, "▌", ink.ENGINE + track.colour)
     canvas.put(0, y, "▸" if chosen else " ", ink.ACCENT)
-    name, value = track.name, _value(track)
+    value = track.words.replace(words.NARROW, "") if coloured and track.kind == "instructions" else track.words
     room = right - 2
-    if width_of(name) + width_of(value) + 1 > room and row.lines == 1 and width_of(name) > room - 1:
-        name = track.code if width_of(track.code) > 2 else track.name
+    name = _name(track, room - width_of(value) - 1 if value and row.lines == 1 else room)
     plain = ink.DIM if track.minor or not coloured else ink.TEXT
-    end = canvas.put(2, y, name, (ink.TEXT | ink.BOLD) if chosen else plain, end=right)
+    end = canvas.put(2, y, clipped(name, room), (ink.TEXT | ink.BOLD) if chosen else plain)
     if end + width_of(value) < right:
         canvas.put_right(right, y, value, ink.DIM)
     elif row.lines > 1:
-        canvas.put_right(right, y + 1, value, ink.DIM)
+        canvas.put_right(right, y + 1, clipped(value, room), ink.DIM)
 
 
-def _value(track: Track) -> str:
-    return track.words.replace(words.NARROW, "") if track.kind == "instructions" else track.words
+def _name(track: Track, room: int) -> str:
+    """The track's name, else the word of it that tells it from its neighbours, else its code."""
+    parts = track.name.split(" ")
+    telling = parts[-1] if track.minor else parts[0]
+    return next((name for name in (track.name, telling, track.code) if 2 < width_of(name) <= room), track.name)
 
 
 def _bars(field: Field, row: Row, y: int) -> None:

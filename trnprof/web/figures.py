@@ -3,9 +3,248 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
-from trnprof.roofline import Ceiling, Chart, Point
 from trnprof.view import format as words
-from trnprof.view.palette import BOUNDS, THEME_COLOURS
+from trnprof.view.palette import THEME_COLOURS
+from trnprof.view.records import Dot
+
+if TYPE_CHECKING:
+    from trnprof.roofline import Ceiling, Chart, Point
+
+TERA = 1e12
+FONT = '-apple-system, "Segoe UI", Inter, Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif'
+
+_DASHES = {"tensor.sparse": "2px 6px", "tensor.fp8": "7px 3px", "tensor.mx": "4px 3px", "dma": "7px 3px", "link": "2px 6px"}
+_CHARACTER = 6.1
+"""Width of a label's character, px, for keeping labels apart."""
+
+_LINE = 14
+_SMALL_WIDTH = 560
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The drawing area in pixels, and where values lie on it."""
+
+    chart: Chart
+    width: int
+    height: int
+    small: bool
+
+    @property
+    def margin(self) -> dict[str, int]:
+        return dict(l=40, r=12, t=8, b=34, pad=0) if self.small else dict(l=64, r=170, t=22, b=50, pad=0)
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        m = self.margin
+        return max(50.0, self.width - m["l"] - m["r"]), max(50.0, self.height - m["t"] - m["b"])
+
+    def x(self, value: float) -> float:
+        axis = self.chart.x
+        return math.log(value / axis.low) / math.log(axis.high / axis.low) * self.inner[0]
+
+    def y(self, value: float) -> float:
+        axis = self.chart.y
+        return (1 - math.log(value / axis.low) / math.log(axis.high / axis.low)) * self.inner[1]
+
+    @property
+    def slope(self) -> float:
+        """Angle of a line of constant bandwidth, degrees; up is negative."""
+        return -math.degrees(math.atan2(self.y(self.chart.y.low) - self.y(self.chart.y.low * 10), self.x(self.chart.x.low * 10)))
+
+
+def roofline(chart: Chart, dots: tuple[Dot, ...], theme: str, size: tuple[int, int], chosen: Dot | None = None) -> go.Figure:
+    """The chart with its dots; `customdata` of a dot is what a click selects: [t0, t1, name, region].
+
+    dots : `chart.dots` in words, in the same order
+    size : of the figure, px
+    """
+    colours = THEME_COLOURS[theme]
+    plane = Plane(chart, *size, small=size[0] < _SMALL_WIDTH)
+    figure = go.Figure()
+    for ceiling in chart.ceilings:
+        if ceiling.id in chart.main or not plane.small or ceiling.id in ("tensor.bf16", "hbm"):
+            _draw_ceiling(figure, plane, ceiling, colours)
+    _draw_ridge(figure, plane, colours)
+    _draw_dots(figure, plane, dots[: len(chart.dots)], colours)
+    if chosen is not None:
+        _draw_chosen(figure, chart, chosen, colours)
+    _lay_out(figure, plane, colours)
+    return figure
+
+
+def _draw_ceiling(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: dict[str, str]) -> None:
+    chart = plane.chart
+    main = ceiling.id in chart.main
+    if ceiling.kind == "compute":
+        fastest = max((c.value for c in chart.ceilings if c.kind == "memory"), default=ceiling.value / chart.x.low)
+        xs, ys = [max(chart.x.low, ceiling.value / fastest), chart.x.high], [ceiling.value] * 2
+        colour = colours["compute"]
+    else:
+        top = max((c.value for c in chart.ceilings if c.kind == "compute"), default=chart.y.high)
+        xs = [max(chart.x.low, chart.y.low / ceiling.value), min(chart.x.high, top / ceiling.value)]
+        ys = [x * ceiling.value for x in xs]
+        colour = colours["memory_bandwidth"]
+    line = dict(color=colour, width=2 if main else 1.2, dash="solid" if main else _DASHES.get(ceiling.id, "solid"))
+    rate = words.quantity(ceiling.value, ceiling.unit)
+    figure.add_scatter(
+        x=xs, y=[y / TERA for y in ys], mode="lines", line=line, hoverinfo="text", showlegend=False,
+        text=f"{ceiling.name} {rate}<br>{ceiling.basis}", name=ceiling.name,
+    )  # fmt: skip
+    if ceiling.kind == "compute":
+        _name_roof(figure, plane, ceiling, colours)
+    else:
+        _name_slope(figure, plane, ceiling, rate, colours)
+
+
+def _name_roof(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: dict[str, str]) -> None:
+    y = math.log10(ceiling.value / TERA)
+    if plane.small:
+        name = f"{ceiling.name.removeprefix('TensorE ')} {words.digits(ceiling.value / TERA)}"
+        place = dict(x=1, xref="paper", xanchor="right", yanchor="bottom", font=dict(color=colours["text-2"], size=11))
+    else:
+        name = f"{ceiling.name}  {words.digits(ceiling.value / TERA)}"
+        place = dict(x=1, xref="paper", xanchor="left", xshift=8, yanchor="middle", font=dict(color=colours["text"], size=11))
+    figure.add_annotation(text=name, y=y, showarrow=False, **place)
+
+
+def _name_slope(figure: go.Figure, plane: Plane, ceiling: Ceiling, rate: str, colours: dict[str, str]) -> None:
+    """Along the slope, near its foot; each memory a little higher than the one to its left."""
+    order = sorted((c for c in plane.chart.ceilings if c.kind != "compute"), key=lambda c: -c.value)
+    foot = max(plane.chart.x.low, plane.chart.y.low / ceiling.value)
+    x = foot * 10 ** (0.75 + 0.28 * order.index(ceiling))
+    figure.add_annotation(
+        text=f"{ceiling.name} {rate}", x=math.log10(x), y=math.log10(x * ceiling.value / TERA), showarrow=False,
+        textangle=plane.slope, yshift=9, xshift=-4, font=dict(color=colours["text-2"], size=11),
+    )  # fmt: skip
+
+
+def _draw_ridge(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
+    chart = plane.chart
+    if not chart.ridges or plane.small:
+        return
+    ridge = chart.ridges[0]
+    figure.add_scatter(
+        x=[ridge.intensity] * 2, y=[chart.y.low / TERA, ridge.value / TERA], mode="lines", hoverinfo="skip",
+        line=dict(color=colours["text-3"], width=1, dash="2px 4px"), showlegend=False,
+    )  # fmt: skip
+    figure.add_annotation(
+        text=f"ridge {words.intensity(ridge.intensity)}", x=math.log10(ridge.intensity), y=0, yref="paper",
+        xanchor="left", yanchor="bottom", xshift=4, yshift=4, showarrow=False,
+        font=dict(color=colours["text-3"], size=11),
+    )  # fmt: skip
+
+
+def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: dict[str, str]) -> None:
+    points = plane.chart.dots
+    if not points:
+        return
+    longest = max(point.time_ps for point in points)
+    sizes = [max(9.0, 26 * math.sqrt(point.time_ps / longest)) for point in points]
+    fills = [colours[p.bound] if not p.estimated else "rgba(0,0,0,0)" for p in points]
+    edges = [colours["mark"] if p.estimated else colours["bg"] for p in points]
+    spread = [max(0.0, ((p.high or p.achieved or 0) - (p.achieved or 0)) / TERA) for p in points]
+    below = [max(0.0, ((p.achieved or 0) - (p.low or p.achieved or 0)) / TERA) for p in points]
+    figure.add_scatter(
+        x=[p.intensity for p in points],
+        y=[p.achieved / TERA for p in points],
+        mode="markers",
+        marker=dict(
+            size=sizes, color=fills, line=dict(color=edges, width=1.6),
+            symbol=["circle" if p.kind == "whole" else "diamond" for p in points],
+        ),
+        error_y=dict(array=spread, arrayminus=below, color=colours["mark"], visible=any(spread) or any(below)),
+        customdata=[[d.t0_ps, d.t1_ps, d.name, d.region] for d in dots],
+        hovertext=[_hover(dot) for dot in dots],
+        hoverinfo="text",
+        showlegend=False,
+        name="dots",
+    )  # fmt: skip
+    if any(p.estimated for p in points):
+        inner = [(p, s) for p, s in zip(points, sizes, strict=True) if p.estimated]
+        figure.add_scatter(
+            x=[p.intensity for p, _ in inner], y=[p.achieved / TERA for p, _ in inner], mode="markers", hoverinfo="skip",
+            marker=dict(size=[max(4.0, s - 7) for _, s in inner], color=[colours[p.bound] for p, _ in inner],
+                        symbol=["circle" if p.kind == "whole" else "diamond" for p, _ in inner]), showlegend=False,
+        )  # fmt: skip
+    _name_dots(figure, plane, points, dots, sizes, colours)
+
+
+def _hover(dot: Dot) -> str:
+    lines = [f"<b>{_escape(dot.name)}</b>", f"{dot.performance}, {dot.roof_share} of {_escape(dot.roof)}"]
+    return "<br>".join([*lines, f"{dot.intensity} FLOP/B, {dot.time}", dot.bound_words])
+
+
+def _escape(text: str) -> str:
+    """Plotly reads a little markup in labels; a name has none."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _name_dots(
+    figure: go.Figure, plane: Plane, points: tuple[Point, ...], dots: tuple[Dot, ...], sizes: list[float], colours: dict[str, str]
+) -> None:
+    """Names beside their dots; one that would collide moves down, then is left to the table."""
+    taken: list[tuple[float, float, float]] = [
+        (plane.x(p.intensity) - s / 2, plane.x(p.intensity) + s / 2, plane.y(p.achieved)) for p, s in zip(points, sizes, strict=True)
+    ]
+    for point, dot, size in zip(points, dots, sizes, strict=True):
+        text = words.plain(dot.name, 28)
+        left = plane.x(point.intensity) + size / 2 + 4
+        width = _CHARACTER * max(len(text), len(dot.performance) + 10)
+        home = plane.y(point.achieved)
+        free = (home + k * _LINE for k in (0, 1, 2, 3, -1, -2))
+        y = next((y for y in free if not _collides(taken, left, left + width, y, home) and 0 < y < plane.inner[1] - 6), None)
+        if y is None or left + width > plane.inner[0] + plane.margin["r"]:
+            continue
+        taken.append((left, left + width, y))
+        detail = f"  <span style='color:{colours['text-3']}'>{dot.performance}  {dot.time}</span>"
+        figure.add_annotation(
+            x=math.log10(point.intensity), y=math.log10(point.achieved / TERA), xanchor="left", yanchor="middle",
+            xshift=size / 2 + 4, yshift=home - y, showarrow=False, align="left",
+            text=_escape(text) + ("" if plane.small else detail), font=dict(color=colours["text"], size=11),
+        )  # fmt: skip
+
+
+def _collides(taken: list[tuple[float, float, float]], left: float, right: float, y: float, home: float) -> bool:
+    return any(l < right and r > left and abs(y - other) < _LINE - 1 for l, r, other in taken)
+
+
+def _draw_chosen(figure: go.Figure, chart: Chart, dot: Dot, colours: dict[str, str]) -> None:
+    """A ring around what is selected in the timeline."""
+    point = next((p for p in chart.dots if (p.start_ps, p.end_ps) == (dot.t0_ps, dot.t1_ps)), None)
+    if point is None:
+        return
+    figure.add_scatter(
+        x=[point.intensity], y=[point.achieved / TERA], mode="markers", hoverinfo="skip", showlegend=False,
+        marker=dict(size=34, color="rgba(0,0,0,0)", line=dict(color=colours["select"], width=2)),
+    )  # fmt: skip
+
+
+def _lay_out(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
+    chart = plane.chart
+    axis = dict(
+        type="log", gridcolor=colours["line"], zeroline=False, linecolor=colours["line"], fixedrange=True, dtick=1,
+        tickfont=dict(color=colours["text-3"], size=11), title_font=dict(color=colours["text-3"], size=11),
+        exponentformat="none", tickformat=",~g",
+    )  # fmt: skip
+    title = chart.y.title.replace("FLOP/s", "TFLOP/s") if "operations" not in chart.y.title else "Tera-operations a second"
+    figure.update_layout(
+        width=plane.width,
+        height=plane.height,
+        margin=plane.margin,
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font=dict(family=FONT, size=11, color=colours["text-2"]),
+        hoverlabel=dict(bgcolor=colours["raised"], bordercolor=colours["line-2"], font=dict(color=colours["text"], size=12)),
+        xaxis={**axis, "range": [math.log10(chart.x.low), math.log10(chart.x.high)],
+               "title": {"text": "FLOP / HBM byte" if plane.small else chart.x.title, "standoff": 4}},
+        yaxis={**axis, "range": [math.log10(chart.y.low / TERA), math.log10(chart.y.high / TERA)],
+               "title": {"text": "" if plane.small else title, "standoff": 6}},
+        dragmode=False,
+        clickmode="event",
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sim.engines import UNSUPPORTED
@@ -21,7 +22,19 @@ from sim.nki.isa.enums import (
     unknown_engine,
     vector_engine,
 )
+from sim.nki.isa.gpsimd import (
+    affine_select,
+    iota,
+    local_gather,
+    nc_n_gather,
+    nonzero_with_count,
+    sequence_bounds,
+    tensor_partition_reduce,
+    topk,
+)
 from sim.nki.isa.issuing import NkiInstruction
+from sim.nki.isa.random import dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed
+from sim.nki.isa.registers import VirtualRegister, register_alloc, register_load, register_move, register_store
 from sim.nki.isa.scalar import activate2, activation, activation_reduce
 from sim.nki.isa.tensor import nc_matmul, nc_matmul_mx, nc_transpose
 from sim.nki.isa.vector import memset, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar, tensor_tensor
@@ -42,7 +55,75 @@ from sim.nki.isa.vector_select import (
     select_reduce,
     tensor_copy_predicated,
 )
+from sim.nki.isa.vector_v4 import exponential, quantize_mx
 from sim.nki.session import builder
+
+__all__ = [
+    "NkiInstruction",
+    "VirtualRegister",
+    "activate2",
+    "activation",
+    "activation_reduce",
+    "affine_select",
+    "bn_aggr",
+    "bn_stats",
+    "dge_mode",
+    "dma_compute",
+    "dma_copy",
+    "dma_engine",
+    "dma_transpose",
+    "dropout",
+    "engine",
+    "exponential",
+    "get_nc_sub_version",
+    "get_nc_version",
+    "gpsimd_engine",
+    "iota",
+    "local_gather",
+    "matmul_perf_mode",
+    "max8",
+    "memset",
+    "nc_find_index8",
+    "nc_match_replace8",
+    "nc_matmul",
+    "nc_matmul_mx",
+    "nc_n_gather",
+    "nc_stream_shuffle",
+    "nc_transpose",
+    "nc_version",
+    "nonzero_with_count",
+    "oob_mode",
+    "quantize_mx",
+    "rand2",
+    "rand_get_state",
+    "rand_set_state",
+    "range_select",
+    "reciprocal",
+    "reduce_cmd",
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
+    "rng",
+    "scalar_engine",
+    "scalar_tensor_tensor",
+    "select_reduce",
+    "sequence_bounds",
+    "set_rng_seed",
+    "tensor_copy",
+    "tensor_copy_predicated",
+    "tensor_engine",
+    "tensor_partition_reduce",
+    "tensor_reduce",
+    "tensor_scalar",
+    "tensor_scalar_cumulative",
+    "tensor_scalar_reduce",
+    "tensor_tensor",
+    "tensor_tensor_scan",
+    "topk",
+    "unknown_engine",
+    "vector_engine",
+]
 
 
 def get_nc_version() -> nc_version:
@@ -55,12 +136,12 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-def __getattr__(name: str) -> Any:
-    reason = UNSUPPORTED.get(name)
-    if reason is None:
-        raise AttributeError(f"module 'nki.isa' has no attribute {name!r}")
+def _refuse(name: str) -> Callable[..., None]:
+    def refused(*args: Any, **named: Any) -> None:
+        raise UnsupportedError(f"nki.isa.{name} is not emulated: {UNSUPPORTED[name]}", source=builder().where())
 
-    def refuse(*args: Any, **named: Any) -> None:
-        raise UnsupportedError(f"nki.isa.{name} is not emulated: {reason}", source=builder().where())
+    refused.__name__ = name
+    return refused
 
-    return refuse
+
+globals().update({name: _refuse(name) for name in UNSUPPORTED})

@@ -34,7 +34,10 @@ def dma_copy(
     program = builder()
     check_dtype("dma_copy", dst, dtype)
     _check_priority(program, "dma_copy", priority)
-    mode, asked = member(dge_mode, enums.dge_mode, "dma_copy", "dge_mode"), member(engine, enums.engine, "dma_copy", "engine")
+    mode, asked = (
+        member(dge_mode, enums.dge_mode, "dma_copy", "dge_mode"),
+        member(engine, enums.engine, "dma_copy", "engine"),
+    )
     operands, indirect = _indirect(program, engines.COPY, dst, src)
     skip = member(oob_mode, enums.oob_mode, "dma_copy", "oob_mode") == "skip"
     return _issue(program, engines.COPY, operands, (mode, asked, indirect), name, skip=skip)

@@ -71,7 +71,13 @@ def issue(
 
 
 def append(
-    program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None, on: Engine, numbers: dict
+    program: ProgramBuilder,
+    op: Op,
+    operands: tuple[View, ...],
+    static: tuple,
+    name: str | None,
+    on: Engine,
+    numbers: dict,
 ) -> NkiInstruction:
     """`issue` without the rule for start partitions, which DMA engines do not know."""
     first = None
@@ -119,7 +125,8 @@ def _check_start(view: View, pitch: int) -> None:
     if start % step:
         allowed = ", ".join(str(place) for place in range(0, PARTITIONS, step))
         raise InputError(
-            f"{view.storage.name}: an access of {count} partitions starts at partition {start}, must start at {allowed}",
+            f"{view.storage.name}: an access of {count} partitions starts at partition {start}, "
+            f"must start at {allowed}",
             source=builder().where(),
         )
 
@@ -158,9 +165,7 @@ def number(value: Any, call: str, argument: str) -> float:
 def check_dtype(call: str, dst: Any, dtype: Any) -> None:
     """The `dtype=` that older kernels still pass must be that of dst."""
     if dtype is not None and dtypes.parse(dtype) != dst.dtype:
-        raise InputError(
-            f"nki.isa.{call}: dtype: {dtype}, dst has {dtypes.short(dst.dtype)}", source=builder().where()
-        )
+        raise InputError(f"nki.isa.{call}: dtype: {dtype}, dst has {dtypes.short(dst.dtype)}", source=builder().where())
 
 
 _registers: WeakKeyDictionary[ProgramBuilder, dict[tuple[int, Engine], np.ndarray]] = WeakKeyDictionary()

@@ -71,7 +71,10 @@ def _activate(
     kinds = ("column" if scaled else "number", "column" if biased else "none" if bias is None else "number")
     reduction = functions.alu(reduce_op, call, "reduce_op") if reduce_op is not None else "add"
     static = (functions.activation(op, call), *kinds, reduction, member(command, enums.reduce_cmd, call, "reduce_cmd"))
-    numbers = (0.0 if scaled else number(factor, call, "scale"), 0.0 if biased or bias is None else number(shift, call, "bias"))
+    numbers = (
+        0.0 if scaled else number(factor, call, "scale"),
+        0.0 if biased or bias is None else number(shift, call, "bias"),
+    )
     held = registers(program, Engine.SCALAR)
     operands = (dst, data, *scales, *biases)
     issued = issue(act.ACTIVATION, operands, static, name, Engine.SCALAR, numbers=numbers, registers=held)
@@ -118,4 +121,3 @@ def activate2(
     numbers = tuple(value for _, _, value in given)
     issued = issue(act.ACTIVATE2, operands, static, name, Engine.SCALAR, numbers=numbers, registers=held)
     return _read_out(issued, reduce_res, held)
-

@@ -114,7 +114,12 @@ def scalar_tensor_tensor(
     call = "scalar_tensor_tensor"
     check_dtype(call, dst, dtype)
     views, column, value = split(operand0)
-    static = (functions.alu(op0, call, "op0"), functions.alu(op1, call, "op1"), (bool(reverse0), bool(reverse1)), column)
+    static = (
+        functions.alu(op0, call, "op0"),
+        functions.alu(op1, call, "op1"),
+        (bool(reverse0), bool(reverse1)),
+        column,
+    )
     immediate = None if column else number(value, call, "operand0")
     return issue(dve.SCALAR_TENSOR_TENSOR, (dst, data, operand1, *views), static, name, operand0=immediate)
 

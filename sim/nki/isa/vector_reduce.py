@@ -49,7 +49,12 @@ def tensor_tensor_scan(
     call = "tensor_tensor_scan"
     check_dtype(call, dst, dtype)
     views, column, value = split(initial)
-    static = (functions.alu(op0, call, "op0"), functions.alu(op1, call, "op1"), (bool(reverse0), bool(reverse1)), column)
+    static = (
+        functions.alu(op0, call, "op0"),
+        functions.alu(op1, call, "op1"),
+        (bool(reverse0), bool(reverse1)),
+        column,
+    )
     seed = None if column else number(value, call, "initial")
     return issue(dve.SCAN, (dst, data0, data1, *views), static, name, initial=seed)
 
@@ -69,15 +74,15 @@ def tensor_scalar_cumulative(
     views0, column0, value0 = split(imm0)
     views1, column1, value1 = split(imm1)
     command = member(reduce_cmd, enums.reduce_cmd, call, "reduce_cmd")
-    _check_initial(call, "imm1", imm1, command, required=True)
+    _check_initial(call, "imm1", imm1, command)
     static = (functions.alu(op0, call, "op0"), functions.alu(op1, call, "op1"), (column0, column1), command)
     held = registers(builder(), Engine.VECTOR)
     numbers = (value0, value1)
     return issue(dve.CUMULATIVE_SCAN, (dst, src, *views0, *views1), static, name, numbers=numbers, registers=held)
 
 
-def _check_initial(call: str, argument: str, value: Any, command: str, required: bool) -> None:
-    if required and command == "load_reduce" and value is None:
+def _check_initial(call: str, argument: str, value: Any, command: str) -> None:
+    if command == "load_reduce" and value is None:
         raise InputError(f"nki.isa.{call}: {argument}: missing for load_reduce", source=builder().where())
 
 
@@ -99,9 +104,11 @@ def tensor_scalar_reduce(
     call = "tensor_scalar_reduce"
     check_dtype(call, dst, dtype)
     if reverse0:
-        raise InputError(f"nki.isa.{call}: reverse0: True is not supported by the hardware yet", source=builder().where())
+        raise InputError(
+            f"nki.isa.{call}: reverse0: True is not supported by the hardware yet", source=builder().where()
+        )
     command = member(reduce_cmd, enums.reduce_cmd, call, "reduce_cmd")
-    _check_initial(call, "reduce_init", reduce_init, command, required=True)
+    _check_initial(call, "reduce_init", reduce_init, command)
     if reduce_init is not None and command != "load_reduce":
         raise InputError(f"nki.isa.{call}: reduce_init: given with {command}", source=builder().where())
     views0, column0, value0 = split(operand0)

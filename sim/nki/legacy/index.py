@@ -8,25 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from sim.errors import InputError
+from sim.nki import session
+from sim.program import ProgramBuilder
+from sim.trace import Finding
 
 Range = tuple[int, int]
 
 
-class Affine:
-    """const + sum(step[axis] * i[axis]), with the shape of its axes."""
+def joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that two shapes broadcast to.
 
-    __slots__ = ("const", "shape", "steps")
+    raises: InputError
+    """
+    if one == other:
+        return one
+    try:
+        return tuple(int(size) for size in np.broadcast_shapes(one, other))
+    except ValueError:
+        raise InputError(f"index tensors of shapes {list(one)} and {list(other)} do not broadcast") from None
+
+
+class Affine:
+    """const + sum(step[axis] * i[axis]), with the shape of its axes; immutable. Axes of size 1 have step 0."""
+
+    __slots__ = ("_views", "const", "shape", "steps")
     __array_ufunc__ = None
 
     def __init__(self, shape: tuple[int, ...], steps: tuple[int, ...], const: int = 0):
         self.shape = shape
         self.steps = steps
         self.const = const
+        self._views: dict[tuple, Affine] = {}
+        """Results of `[:, None]` and the like, which loops repeat."""
 
     @property
     def ndim(self) -> int:
@@ -41,18 +60,32 @@ class Affine:
 
     def low_high(self) -> Range:
         """Smallest and largest value."""
-        reach = [(size - 1) * step for size, step in zip(self.shape, self.steps)]
-        return self.const + sum(min(0, r) for r in reach), self.const + sum(max(0, r) for r in reach)
+        low = high = self.const
+        for size, step in zip(self.shape, self.steps):
+            if step > 0:
+                high += (size - 1) * step
+            else:
+                low += (size - 1) * step
+        return low, high
+
+    def wider(self, ndim: int) -> Affine:
+        """The same values with leading axes of size 1 up to a number of dimensions."""
+        more = ndim - len(self.shape)
+        return self if more <= 0 else Affine((1,) * more + self.shape, (0,) * more + self.steps, self.const)
 
     def __getitem__(self, key: Any) -> Affine:
-        items = list(key) if isinstance(key, tuple) else [key]
-        if Ellipsis in items:
-            at = items.index(Ellipsis)
-            missing = self.ndim - sum(item is not None for item in items) + 1
-            items[at : at + 1] = [slice(None)] * missing
-        items += [slice(None)] * (self.ndim - sum(item is not None for item in items))
+        items = key if isinstance(key, tuple) else (key,)
+        plain = tuple([None if item is None else (item == slice(None)) for item in items])
+        if False in plain:
+            return self._sliced(items)
+        known = self._views.get(plain)
+        if known is None:
+            known = self._views[plain] = self._sliced(items)
+        return known
+
+    def _sliced(self, key: tuple) -> Affine:
         shape, steps, const, axis = [], [], self.const, 0
-        for item in items:
+        for item in _written_out(key, self.ndim):
             if item is None:
                 shape.append(1)
                 steps.append(0)
@@ -61,46 +94,42 @@ class Affine:
             axis += 1
             if isinstance(item, slice):
                 first, last, stride = item.indices(size)
-                shape.append(len(range(first, last, stride)))
-                steps.append(step * stride)
+                count = len(range(first, last, stride))
+                shape.append(count)
+                steps.append(step * stride if count > 1 else 0)
                 const += first * step
             else:
                 const += (int(item) % size) * step
         return Affine(tuple(shape), tuple(steps), const)
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any) -> np.ndarray:
         return self.dense().reshape(*shape)
 
     def _pair(self, other: Any, sign: int) -> Any:
         if isinstance(other, (int, np.integer)):
             return Affine(self.shape, self.steps, self.const + sign * int(other))
         if not isinstance(other, Affine):
-            return None
-        ndim = max(self.ndim, other.ndim)
-        a, b = _padded(self, ndim), _padded(other, ndim)
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        steps = tuple(
-            (x if m > 1 or n == 1 else 0) + sign * (y if n > 1 or m == 1 else 0)
-            for x, y, m, n in zip(a.steps, b.steps, a.shape, b.shape)
-        )
-        return Affine(shape, steps, a.const + sign * b.const)
+            return self.dense() + sign * np.asarray(other)
+        ndim = max(len(self.shape), len(other.shape))
+        a, b = self.wider(ndim), other.wider(ndim)
+        steps = tuple([x + sign * y for x, y in zip(a.steps, b.steps)])
+        return Affine(joined(a.shape, b.shape), steps, a.const + sign * b.const)
 
     def __add__(self, other: Any) -> Any:
-        result = self._pair(other, 1)
-        return self.dense() + _dense(other) if result is None else result
+        return self._pair(other, 1)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        result = self._pair(other, -1)
-        return self.dense() - _dense(other) if result is None else result
+        return self._pair(other, -1)
 
     def __rsub__(self, other: Any) -> Any:
-        return (self * -1) + other
+        return (self * -1)._pair(other, 1)
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, (int, np.integer)):
-            return Affine(self.shape, tuple(int(other) * step for step in self.steps), int(other) * self.const)
+            factor = int(other)
+            return Affine(self.shape, tuple([factor * step for step in self.steps]), factor * self.const)
         return self.dense() * _dense(other)
 
     __rmul__ = __mul__
@@ -134,14 +163,22 @@ class Affine:
 
     __hash__ = None  # type: ignore[assignment]
 
-
-def _padded(index: Affine, ndim: int) -> Affine:
-    more = ndim - index.ndim
-    return index if not more else Affine((1,) * more + index.shape, (0,) * more + index.steps, index.const)
+    def __repr__(self) -> str:
+        terms = [f"{step}*i{axis}" for axis, step in enumerate(self.steps) if step]
+        return f"<index {' + '.join([str(self.const), *terms])} of shape {list(self.shape)}>"
 
 
 def _dense(value: Any) -> Any:
     return value.dense() if isinstance(value, Affine) else value
+
+
+def _written_out(key: tuple, ndim: int) -> list:
+    """A key with its Ellipsis and missing trailing dimensions written out."""
+    items = list(key)
+    given = sum(item is not None and item is not Ellipsis for item in items)
+    whole = [slice(None)] * (ndim - given)
+    at = next((place for place, item in enumerate(items) if item is Ellipsis), None)
+    return items + whole if at is None else items[:at] + whole + items[at + 1 :]
 
 
 class Mask:
@@ -166,35 +203,65 @@ class Mask:
     __rand__ = __and__
 
     def __or__(self, other: Any) -> Mask:
-        shape = np.broadcast_shapes(self.shape, other.shape)
+        shape = joined(self.shape, other.shape)
         return Mask([self.dense(shape) | other.dense(shape)])
+
+    def __invert__(self) -> Mask:
+        return Mask([~self.dense(self.shape)])
+
+    def __bool__(self) -> bool:
+        """True, as of any object, so that `a and b` of two masks is b: reported, because `a & b` is what was meant."""
+        if session.active():
+            _report_bool(session.builder())
+        return True
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return np.broadcast_shapes(*[term.shape for term in self.terms])
+        shape: tuple[int, ...] = ()
+        for term in self.terms:
+            shape = joined(shape, term.shape)
+        return shape
 
     def dense(self, shape: tuple[int, ...]) -> np.ndarray:
         """bool[shape]."""
         out = np.ones(shape, bool)
         for term in self.terms:
-            out &= np.broadcast_to(term.dense() < 0 if isinstance(term, Affine) else term, shape)
+            values = term.dense() < 0 if isinstance(term, Affine) else term
+            try:
+                out &= np.broadcast_to(values, shape)
+            except ValueError:
+                raise InputError(f"mask of shape {list(values.shape)} on a tile of shape {list(shape)}") from None
         return out
 
     def box(self, shape: tuple[int, ...]) -> tuple[Range, ...] | None:
         """(first, last + 1) on each axis when the true region is a box, else None; an empty box has first == last."""
         ranges = [(0, size) for size in shape]
         for term in self.terms:
-            axes = _padded(term, len(shape)) if isinstance(term, Affine) else None
-            if axes is None or sum(step != 0 and size > 1 for step, size in zip(axes.steps, shape)) > 1:
+            axes = _along(term, shape) if isinstance(term, Affine) else None
+            if axes is None or sum(step != 0 for step in axes.steps) > 1:
                 return _box_of(self.dense(shape))
-            _narrow(ranges, axes, shape)
+            _narrow(ranges, axes)
         return tuple((first, max(first, last)) for first, last in ranges)
 
 
-def _narrow(ranges: list[Range], term: Affine, shape: tuple[int, ...]) -> None:
+def _report_bool(program: ProgramBuilder) -> None:
+    where = program.where()
+    sentence = "Python's `and`, `or` or `not` on a mask keeps one side of it; masks are joined with & and |"
+    if not any(known.sentence == sentence and known.source == where for known in program.findings):
+        program.findings.append(Finding("unsupported_python", sentence, len(program) - 1, where))
+
+
+def _along(term: Affine, shape: tuple[int, ...]) -> Affine | None:
+    """A mask's term over a tile's axes; None when it does not have them one by one."""
+    term = term.wider(len(shape))
+    fits = len(term.shape) == len(shape) and all(have in (1, want) for have, want in zip(term.shape, shape))
+    return term if fits else None
+
+
+def _narrow(ranges: list[Range], term: Affine) -> None:
     """Keep of the one axis that the term varies on what makes it negative."""
-    for axis, (step, size) in enumerate(zip(term.steps, shape)):
-        if step == 0 or size == 1:
+    for axis, step in enumerate(term.steps):
+        if step == 0:
             continue
         first, last = ranges[axis]
         if step > 0:
@@ -217,8 +284,13 @@ def _box_of(mask: np.ndarray) -> tuple[Range, ...] | None:
 
 def arange(*bounds: int) -> Affine:
     """`nl.arange(stop)`, `nl.arange(start, stop[, step])`."""
-    numbers = range(*[int(b) for b in bounds])
-    return Affine((len(numbers),), (numbers.step,), numbers.start)
+    return _counted(*[int(bound) for bound in bounds])
+
+
+@lru_cache(maxsize=1024)
+def _counted(*bounds: int) -> Affine:
+    numbers = range(*bounds)
+    return Affine((len(numbers),), (numbers.step if len(numbers) > 1 else 0,), numbers.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,18 +316,25 @@ class Grid:
 
 
 class MeshGrid:
-    """`nl.mgrid[0:128, 0:512]`."""
+    """`nl.mgrid[0:128, 0:512]`: as NumPy's, every index tensor has the shape of the whole grid."""
 
     def __getitem__(self, key: Any) -> Grid:
         slices = key if isinstance(key, tuple) else (key,)
         if any(not isinstance(item, slice) or item.stop is None for item in slices):
             raise InputError("nl.mgrid: every dimension needs a slice with an end")
-        ndim, axes = len(slices), []
-        for axis, item in enumerate(slices):
-            numbers = range(item.start or 0, item.stop, item.step or 1)
-            shape = tuple(len(numbers) if a == axis else 1 for a in range(ndim))
-            axes.append(Affine(shape, tuple(numbers.step if a == axis else 0 for a in range(ndim)), numbers.start))
-        return Grid(tuple(axes))
+        return _grid(tuple((int(item.start or 0), int(item.stop), int(item.step or 1)) for item in slices))
+
+
+@lru_cache(maxsize=1024)
+def _grid(bounds: tuple[tuple[int, int, int], ...]) -> Grid:
+    numbers = [range(*bound) for bound in bounds]
+    shape = tuple(len(along) for along in numbers)
+    return Grid(tuple(_axis(shape, axis, along) for axis, along in enumerate(numbers)))
+
+
+def _axis(shape: tuple[int, ...], axis: int, numbers: range) -> Affine:
+    step = numbers.step if len(numbers) > 1 else 0
+    return Affine(shape, tuple(step if place == axis else 0 for place in range(len(shape))), numbers.start)
 
 
 mgrid = MeshGrid()

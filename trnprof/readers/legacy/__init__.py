@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import InputError
-from sim.trace import NONE, EdgeKind, Engine, Memory, QueueType, Strings, Trace
+from sim.trace import NONE, EdgeKind, Engine, QueueType, Strings, Trace
 from trnprof.readers.assemble import assemble
 from trnprof.readers.clock import LIMIT_PS, Clock, choose_clock
 from trnprof.readers.draft import EDGE_KINDS, ENGINES, QUEUE_TYPES, Columns, Draft, lookup
@@ -35,6 +35,7 @@ from trnprof.readers.legacy.rows import (
     unlike,
     within,
 )
+from trnprof.readers.operands import memory_of, semaphore_of
 from trnprof.readers.receipt import Receipt
 
 CONVERT = (
@@ -169,21 +170,13 @@ def _packets(rows: list[DmaRow], clock: Clock, strings: Strings, names: dict[tup
 def _transfers(rows: list[DmaRow], clock: Clock, strings: Strings) -> Columns:
     columns = _dma(rows, clock, strings)
     columns["queue"] = texts(rows, "subgroup", strings)
-    columns["source_memory"] = mapped(rows, lambda row: _memory(row.source))
-    columns["dest_memory"] = mapped(rows, lambda row: _memory(row.dest))
-    columns["_semaphore"] = mapped(rows, lambda row: _semaphore(row.semaphore_id))
+    columns["source_memory"] = mapped(rows, lambda row: memory_of(row.source))
+    columns["dest_memory"] = mapped(rows, lambda row: memory_of(row.dest))
+    columns["_semaphore"] = mapped(rows, lambda row: semaphore_of(row.semaphore_id))
     columns["_trigger_ps"] = mapped(
         rows, lambda row: clock.point(row.trigger) if row.trigger is not None and clock.holds(row.trigger) else NONE
     )
     return columns
-
-
-def _memory(place: Any) -> int:
-    """Memory of a nested list of tokens such as SB, INPUT, WEIGHT; -1 unknown."""
-    text = str(place).upper()
-    if "SB" in text:
-        return Memory.SBUF
-    return Memory.HBM if any(token in text for token in ("INPUT", "OUTPUT", "WEIGHT", "DRAM", "HBM")) else NONE
 
 
 def _small(value: Any) -> int:
@@ -194,17 +187,11 @@ def _small(value: Any) -> int:
         return -1
 
 
-def _semaphore(text: Any) -> int:
-    """Number of a semaphore: `S[8] (qSync)`, `207`; -1 when there is none."""
-    digits = str(text).partition("[")[2].partition("]")[0] or str(text)
-    return int(digits) if digits.isdecimal() and len(digits) < 9 else NONE
-
-
 def _semaphores(rows: list[SemaphoreRow], clock: Clock) -> Columns:
     return {
         "time_ps": mapped(rows, lambda row: clock.point(row.timestamp)),
         "core": mapped(rows, lambda row: core_of(row.subgraph)),
-        "semaphore": mapped(rows, lambda row: _semaphore(row.id)),
+        "semaphore": mapped(rows, lambda row: semaphore_of(row.id)),
         "value": ints(rows, "value"),
     }
 

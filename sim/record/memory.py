@@ -1,0 +1,87 @@
+"""Tensors in HBM, and what lies where on chip for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim import dtypes
+from sim.compiler import operand_roles
+from sim.memory import Layout
+from sim.program import Program, Role
+from sim.schedule import Schedule
+from sim.trace import Allocations, Memory, Strings, Tensors
+
+ORDER = {"IN": 0, "OUT": 1}
+
+
+def tensors(program: Program, strings: Strings) -> Tensors:
+    """HBM tensors, inputs and outputs first, with how often they were loaded."""
+    held = [storage for storage in program.storages if storage.memory is Memory.HBM]
+    held.sort(key=lambda storage: (ORDER.get(storage.role, len(ORDER)), storage.index))
+    loads, loaded = _loads(program)
+    index = [storage.index for storage in held]
+    return Tensors(
+        len(held),
+        name=strings.codes(storage.name for storage in held),
+        type=strings.codes(storage.role for storage in held),
+        dtype=strings.codes(dtypes.short(storage.layout.dtype) for storage in held),
+        shape=strings.codes(f"[{' '.join(map(str, storage.layout.shape))}]" for storage in held),
+        memory=np.full(len(held), Memory.HBM),
+        bytes=np.array([storage.nbytes for storage in held], np.int64),
+        loads=loads[index],
+        loaded_bytes=loaded[index],
+        source=np.array([storage.source for storage in held], np.int32),
+    )
+
+
+def _loads(program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """Per storage: DMAs that read it into on-chip memory, and their bytes."""
+    to_chip = [
+        form.dma is not None and any(layout.pitch for role, layout in zip(form.roles, form.layouts) if role is not Role.READ)
+        for form in program.forms
+    ]
+    owner = np.repeat(program.form, np.diff(program.operand_start))
+    chosen = np.array(to_chip or [False], bool)[owner] & (operand_roles(program) == Role.READ)
+    storage, layout = program.operands[chosen, 0], program.operands[chosen, 2]
+    sizes = np.zeros(int(layout.max(initial=0)) + 1, np.int64)
+    for index in np.unique(layout).tolist():
+        sizes[index] = Layout.by_index[index].nbytes
+    count = len(program.storages)
+    loaded = np.zeros(count, np.int64)
+    np.add.at(loaded, storage, sizes[layout])
+    return np.bincount(storage, minlength=count), loaded
+
+
+def lives(timed: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(on-chip storages in use, start of the first access, end of the last), ordered by start."""
+    program = timed.program
+    instruction = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    storage = program.operands[:, 0]
+    start = np.full(len(program.storages), np.iinfo(np.int64).max)
+    end = np.zeros(len(program.storages), np.int64)
+    np.minimum.at(start, storage, timed.start[instruction])
+    np.maximum.at(end, storage, np.maximum(timed.done, timed.freed)[instruction])
+    chip = np.array([item.memory is not Memory.HBM for item in program.storages], bool)
+    used = np.flatnonzero(chip & (timed.placement.first >= 0)) if len(program.storages) else np.zeros(0, np.int64)
+    order = np.argsort(start[used], kind="stable")
+    return used[order], start[used][order], end[used][order]
+
+
+def allocations(timed: Schedule, strings: Strings, lead: int) -> Allocations:
+    """Every on-chip tile that is used, by start."""
+    program, placement = timed.program, timed.placement
+    used, start, end = lives(timed)
+    chosen = [program.storages[index] for index in used.tolist()]
+    return Allocations(
+        len(chosen),
+        tensor=strings.codes(storage.name for storage in chosen),
+        memory=np.array([storage.memory for storage in chosen], np.int8),
+        core=placement.core[used],
+        start_ps=start + lead,
+        end_ps=end + lead,
+        partition=placement.partition[used],
+        partitions=np.array([storage.partitions for storage in chosen], np.int32),
+        offset=placement.offset[used],
+        bytes=np.array([storage.pitch for storage in chosen], np.int64),
+        source=np.array([storage.source for storage in chosen], np.int32),
+    )

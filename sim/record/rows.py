@@ -1,0 +1,243 @@
+"""Instruction rows: one for most instructions, pairs of LDWEIGHTS and MATMUL for the passes of a matrix multiplication.
+
+Rows are first laid out instruction by instruction, then the loads of activation tables; `order` sorts them by start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.program import Form, Role
+from sim.record.text import operand_codes
+from sim.schedule import Schedule
+from sim.trace import NONE, Engine, Memory, Strings, Wait
+
+MATMUL_TRACK = "TensorMatrix"
+"""Where real profiles show MATMUL, apart from LDWEIGHTS."""
+
+
+class Rows:
+    """The rows of a schedule and how they map to its instructions.
+
+    instruction : int64[rows], before sorting, as `step` and `place`
+    order       : int64[rows], the rows as the trace has them
+    first, last : int64[n], rows of the trace that an instruction begins and ends with
+    load        : int64[loads], rows of the trace of the activation table loads
+    """
+
+    def __init__(self, timed: Schedule, strings: Strings, lead: int):
+        self.timed = timed
+        self.strings = strings
+        program = timed.program
+        self.passes = np.array([_passes(form) for form in program.forms], np.int64)[program.form]
+        self.count = np.maximum(1, 2 * self.passes)
+        begin = np.cumsum(self.count) - self.count
+        self.loads = timed.table_loads
+        self.instruction = np.concatenate((np.repeat(np.arange(len(program)), self.count), self.loads.instruction))
+        self.main = self.instruction.size - self.loads.instruction.size
+        """Rows that are not loads of tables."""
+        self.step = np.zeros(self.instruction.size, np.int64)
+        self.step[: self.main] = np.arange(self.main) - np.repeat(begin, self.count)
+        self.paired = self.passes[self.instruction] > 0
+        self.paired[self.main :] = False
+        self.start, self.end = self._times()
+        self.start += lead
+        self.end += lead
+        self.order = np.lexsort((self.step, self.instruction, np.arange(self.start.size) < self.main, self.start))
+        place = np.empty(self.order.size, np.int64)
+        place[self.order] = np.arange(self.order.size)
+        self.first = place[begin]
+        self.last = place[begin + self.count - 1]
+        self.load = place[self.main :]
+        self.before = place
+        """Row of the trace of each row before sorting."""
+
+    def _times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Start and end of each row before sorting, from the issue of the first instruction."""
+        timed, index = self.timed, self.instruction
+        start, end = timed.start[index], timed.done[index]
+        trigger = np.array([form.dma is not None for form in timed.program.forms], bool)[timed.program.form]
+        latency = np.array([form.cost.latency_ps for form in timed.program.forms], np.int64)[timed.program.form]
+        end = np.where(trigger[index], start + latency[index], end)
+        pair = np.flatnonzero(self.paired)
+        start[pair], end[pair] = self._pass_times(pair)
+        start[self.main :], end[self.main :] = self._load_times()
+        return start, end
+
+    def _pass_times(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A pass takes an equal share of the occupancy; its weights are loaded before it if their data are there."""
+        timed, index = self.timed, self.instruction[pair]
+        program = timed.program
+        number, passes = self.step[pair] // 2, self.passes[index]
+        busy = timed.freed[index] - timed.start[index]
+        begin = timed.start[index] + busy * number // passes
+        finish = timed.start[index] + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
+        load = np.array([form.load_ps for form in program.forms], np.int64)[program.form[index]]
+        nominal = np.array([max(1, form.cost.occupancy_ps) for form in program.forms], np.int64)[program.form[index]]
+        load = load * busy // nominal
+        weights = self.step[pair] % 2 == 0
+        early = np.clip(begin - load, np.minimum(timed.ready[index], begin), begin)
+        return np.where(weights, early, begin), np.where(weights, early + load, np.maximum(finish, begin))
+
+    def _load_times(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first load of a core is over before ScalarE works."""
+        timed = self.timed
+        from sim.schedule import picoseconds
+
+        length = picoseconds(timed.program.device["act.table_load"])
+        engine = np.array([form.engine for form in timed.program.forms], np.int8)[timed.program.form]
+        start = self.loads.start.copy()
+        for row in np.flatnonzero(start < 0).tolist():
+            core = timed.program.core[self.loads.instruction[row]]
+            works = timed.start[(engine == Engine.SCALAR) & (timed.program.core == core)].min()
+            start[row] = 0 if works >= length else works - length
+        return start, start + length
+
+
+def _passes(form: Form) -> int:
+    """Pairs of LDWEIGHTS and MATMUL; 0 for what is a single row."""
+    return form.passes if form.engine is Engine.TENSOR and form.load_ps else 0
+
+
+def instructions(rows: Rows) -> dict[str, np.ndarray]:
+    """The columns of `sim.trace.Instructions`, but for the region."""
+    program, strings = rows.timed.program, rows.strings
+    index = rows.instruction
+    columns = {
+        "start_ps": rows.start,
+        "end_ps": rows.end,
+        "engine": _by_form(rows, lambda form: form.engine),
+        "core": program.core[index],
+        "source": program.source[index],
+        "partitions": _by_form(rows, lambda form: form.partitions),
+        "group": _groups(rows),
+        "name": _names(rows),
+        "operands": _operands(rows),
+        **_descriptions(rows),
+        **_waits(rows),
+        **_amounts(rows),
+    }
+    columns["control"] = np.zeros(index.size, bool)
+    columns["control"][rows.main :] = rows.loads.start < 0
+    sorted_columns = {name: np.asarray(column)[rows.order] for name, column in columns.items()}
+    return {"id": np.arange(index.size), **sorted_columns} if strings is not None else sorted_columns
+
+
+def _by_form(rows: Rows, value) -> np.ndarray:
+    """A value of the form of each row."""
+    program = rows.timed.program
+    return np.array([value(form) for form in program.forms] or [0], np.int64)[program.form[rows.instruction]]
+
+
+def _descriptions(rows: Rows) -> dict[str, np.ndarray]:
+    """Text columns that depend on the form alone; rows of matrix multiplications and table loads have their own."""
+    code, weights, table = rows.strings.code, rows.paired & (rows.step % 2 == 0), np.arange(rows.start.size) >= rows.main
+    opcode = _by_form(rows, lambda form: code(form.opcode))
+    opcode[weights], opcode[table] = code("LDWEIGHTS"), code("ACT_TABLE_LOAD")
+    track = np.full(opcode.size, NONE)
+    track[rows.paired & ~weights] = code(MATMUL_TRACK)
+    track[weights] = code("Tensor")
+    function = _by_form(rows, lambda form: code(form.function or None))
+    kind = _by_form(rows, lambda form: code(form.kind if form.engine is Engine.TENSOR else None))
+    dtype = _by_form(rows, lambda form: code(form.dtype or None))
+    function[table], dtype[table] = NONE, NONE
+    return {"opcode": opcode, "track": track, "function": function, "kind": kind, "dtype": dtype}
+
+
+def _groups(rows: Rows) -> np.ndarray:
+    """One name an instruction that has several rows."""
+    several = np.flatnonzero(rows.count > 1)
+    first = len(rows.strings)
+    codes = np.full(len(rows.timed.program), NONE, np.int64)
+    codes[several] = first + np.arange(several.size)
+    for number in several.tolist():
+        rows.strings.code(f"I-{number}")
+    codes = codes[rows.instruction]
+    codes[rows.main :] = NONE
+    return codes
+
+
+def _names(rows: Rows) -> np.ndarray:
+    names = np.full(len(rows.timed.program), NONE, np.int64)
+    for number, name in rows.timed.program.names.items():
+        names[number] = rows.strings.code(name)
+    names = names[rows.instruction]
+    names[rows.main :] = NONE
+    return names
+
+
+def _operands(rows: Rows) -> np.ndarray:
+    codes = operand_codes(rows.timed, rows.strings)[rows.instruction]
+    for row, number in enumerate(rows.loads.instruction.tolist(), rows.main):
+        table = rows.timed.program.forms[rows.timed.program.form[number]].cost.table
+        codes[row] = rows.strings.code(f"table_sel={table}")
+    return codes
+
+
+def _waits(rows: Rows) -> dict[str, np.ndarray]:
+    """The first row of an instruction has its wait; later ones follow the row before."""
+    timed, index = rows.timed, rows.instruction
+    wait_ps, wait = np.zeros(index.size, np.int64), np.full(index.size, Wait.ENGINE, np.int64)
+    bound = np.full(index.size, NONE, np.int64)
+    first = np.flatnonzero(rows.step[: rows.main] == 0)
+    wait_ps[first], wait[first] = timed.wait_ps, timed.wait
+    bound[first] = np.where(timed.bind >= 0, rows.last[timed.bind], NONE)
+    later = np.flatnonzero(rows.step[: rows.main] > 0)
+    bound[later] = rows.before[np.where(rows.step[later] > 1, later - 2 + rows.step[later] % 2, later - 1)]
+    _chain_first_pass(rows, bound)
+    loads, shown = rows.loads, rows.loads.start >= 0
+    table = slice(rows.main, None)
+    wait_ps[table], wait[table] = loads.wait_ps, np.where(shown, loads.wait, Wait.NONE)
+    bound[table] = np.where(shown & (loads.bind >= 0), rows.last[loads.bind], NONE)
+    needs = first[loads.instruction[shown]]
+    tabled = wait[needs] == Wait.TABLE
+    bound[needs[tabled]] = rows.load[shown][tabled]
+    return {"wait_ps": wait_ps, "wait": wait, "wait_for": bound}
+
+
+def _chain_first_pass(rows: Rows, bound: np.ndarray) -> None:
+    """A first MATMUL whose weights came early follows what bound the instruction, not its weights."""
+    matmul = np.flatnonzero(rows.paired & (rows.step == 1))
+    early = rows.start[matmul - 1] < rows.start[matmul]
+    bound[matmul[early]] = bound[matmul[early] - 1]
+
+
+def _amounts(rows: Rows) -> dict[str, np.ndarray]:
+    """Work and bytes; those of a matrix multiplication are split over its rows."""
+    weights = rows.paired & (rows.step % 2 == 0)
+    passes = np.maximum(1, rows.passes[rows.instruction])
+    none = weights | (np.arange(rows.start.size) >= rows.main)
+    columns = {
+        "elements": np.where(none, 0, _by_form(rows, lambda form: form.elements)),
+        "flops": np.where(none, 0, _by_form(rows, lambda form: form.flops) // passes),
+        "adjusted_flops": np.where(none, 0, _by_form(rows, lambda form: form.adjusted_flops) // passes),
+    }
+    for memory, name in ((Memory.HBM, "hbm"), (Memory.SBUF, "sbuf"), (Memory.PSUM, "psum")):
+        for writes, way in ((False, "read"), (True, "write")):
+            columns[f"{name}_{way}_bytes"] = np.where(
+                none, 0, _by_form(rows, lambda form, m=memory, w=writes: touched(form, m, w, paired=False))
+            )
+    moving = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=True))
+    stationary = columns["sbuf_read_bytes"] - moving
+    whole = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=False))
+    columns["sbuf_read_bytes"] = np.where(
+        weights, whole - moving, np.where(rows.paired, columns["sbuf_read_bytes"] - stationary, columns["sbuf_read_bytes"])
+    )
+    return columns
+
+
+def touched(form: Form, memory: Memory, writes: bool, paired: bool) -> int:
+    """Bytes that a form reads or writes: a partition on chip, all in HBM.
+
+    paired : leave out the first operand read, the stationary tile of a matrix multiplication
+    """
+    total, skip = 0, paired
+    for role, layout in zip(form.roles, form.layouts):
+        if (role is not Role.READ) != writes:
+            continue
+        if skip:
+            skip = False
+            continue
+        if layout.memory is memory:
+            total += layout.elements * layout.itemsize
+    return total

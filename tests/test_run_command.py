@@ -1,0 +1,233 @@
+"""`trnprof run` and `trnprof demo`: kernels by name, scripts as python runs them, and what is kept of each launch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sim
+from trnprof import cli, readers, words
+from trnprof.commands.arguments import parse
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "traces" / "kernels"
+SILU = f"{KERNELS / 'silu_multiply.py'}::silu_multiply"
+TENSORS = ("gate=bf16[128,512]", "up=bf16[128,512]")
+ARGS = ("--arg", TENSORS[0], "--arg", TENSORS[1])
+
+SCRIPT = """
+import sys
+import numpy as np
+from silu import silu_multiply
+
+if __name__ == "__main__":
+    columns = int(sys.argv[1])
+    x = np.full((128, columns), 2.0, np.float32)
+    out = silu_multiply(x, x)
+    twice = silu_multiply(out, x)
+    print("first", float(out[0, 0]), sys.argv[1:])
+"""
+
+
+def result(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> tuple[str, str]:
+    found = cli.main(argv)
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out, err
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A script beside a kernel file, with two launches."""
+    (tmp_path / "silu.py").write_text((KERNELS / "silu_multiply.py").read_text())
+    (tmp_path / "main.py").write_text(SCRIPT)
+    return tmp_path / "main.py"
+
+
+def test_run_json_is_what_sim_run_gives(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out, err = result(capsys, "run", SILU, *ARGS, "--json", "-o", str(tmp_path / "kept"), "--seed", "5")
+    found = json.loads(out)
+    run = sim.run(sim.load(SILU), seed=5, **parse(list(TENSORS), seed=5, values=True))
+    assert err == ""
+    assert found["latency_ns"] == run.latency_ns
+    assert found["total_ns"] == run.total_ns
+    assert found["benchmark_ns"] == run.benchmark_ns
+    assert (found["device"], found["is_simulation"], found["kernel"]) == ("trn2", True, "silu_multiply")
+    (output,) = found["outputs"]
+    assert output["shape"] == [128, 512]
+    assert output["dtype"] == "bfloat16"
+    assert output["sha256"] == hashlib.sha256(run.outputs[0].tobytes()).hexdigest()
+    assert found["trace"] == str(tmp_path / "kept")
+    kept = json.loads(result(capsys, "summary", found["trace"], "--json")[0])
+    assert {key: found[key] for key in kept} == kept
+
+
+def test_run_prints_the_verdict_and_where_the_trace_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out, err = result(capsys, "run", SILU, *ARGS, "-o", str(tmp_path / "kept"))
+    assert err == ""
+    assert "emulated" in out.splitlines()[0]
+    assert "-bound" in out.splitlines()[1]
+    assert str(tmp_path / "kept") in out
+    assert readers.open(tmp_path / "kept").meta.is_simulation
+
+
+def test_run_keeps_nothing_unasked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, err = result(capsys, "run", SILU, *ARGS)
+    assert "-o DIR" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_may_stand_before_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    before = json.loads(result(capsys, "run", "--json", "--device", "trn1", *ARGS, SILU)[0])
+    behind = json.loads(result(capsys, "run", SILU, *ARGS, "--device", "trn1", "--json")[0])
+    assert before == behind
+    assert before["device"] == "trn1"
+
+
+def test_values_do_not_change_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    full = json.loads(result(capsys, "run", SILU, *ARGS, "--json")[0])
+    timed = json.loads(result(capsys, "run", SILU, *ARGS, "--json", "--no-values")[0])
+    assert timed["latency_ns"] == full["latency_ns"]
+    assert timed["outputs"][0]["sha256"] is None
+
+
+def test_without_values_a_tensor_may_be_larger_than_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("--arg", "gate=bf16[128,8192]", "--arg", "up=bf16[128,8192]")
+    assert json.loads(result(capsys, "run", SILU, *args, "--no-values", "--json")[0])["latency_ns"] > 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [
+        ((f"{KERNELS}/nothing.py::k",), 1, "nothing.py: no such file"),
+        ((f"{KERNELS}/silu_multiply.py::nothing",), 1, "no kernel `nothing`"),
+        ((SILU,), 1, "missing a required argument: 'gate'"),
+        ((SILU, *ARGS, "--arg", "spare=1"), 1, "spare"),
+        ((SILU, *ARGS, "--device", "tpu"), 1, "unknown device 'tpu'"),
+        ((SILU, *ARGS, "--device", "inf1"), 3, "no timing model"),
+        ((SILU, "--arg", "gate=bf16[128,512]", "--arg", "up=3"), 1, "silu_multiply.py"),
+        ((SILU, "--arg", "gate=bf16[128,300000]", "--arg", "up=bf16[128,300000]", "--no-values"), 4, "SBUF"),
+        ((SILU, *ARGS, "--fast"), 2, "--fast"),
+        ((SILU, "stray", *ARGS), 2, "stray"),
+        (("nothing.py",), 1, "nothing.py: no such file"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[-40:] if isinstance(value, tuple) else None,
+)
+def test_what_cannot_run_says_why_in_one_line(
+    argv: tuple[str, ...], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = result(capsys, "run", *argv, code=code)
+    assert out == ""
+    assert err.startswith("trnprof: ")
+    assert err.count("\n") == 1
+    assert says in err
+
+
+def test_a_kernel_that_raises_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("import nki\n\n\n@nki.jit\ndef broken(x):\n    return x.shape[7]\n")
+    _, err = result(capsys, "run", f"{path}::broken", "--arg", "x=fp32[128,8]", code=1)
+    assert err.startswith(f"trnprof: {path}:6: IndexError")
+
+
+def test_every_launch_of_a_script_is_recorded(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = result(capsys, "run", "--json", "-o", str(tmp_path / "kept"), str(script), "256", "--device", "mine")
+    found = json.loads(out)
+    assert "first" in err
+    assert "['256', '--device', 'mine']" in err
+    assert (found["script"], found["exit_code"]) == (str(script), 0)
+    assert [launch["kernel"] for launch in found["launches"]] == ["silu_multiply"] * 2
+    assert len({launch["trace"] for launch in found["launches"]}) == 2
+    for launch in found["launches"]:
+        assert Path(launch["trace"]).parent == tmp_path / "kept"
+        window = readers.open(launch["trace"]).meta.window
+        assert (window[1] - window[0]) / 1000 == launch["latency_ns"]
+
+
+def test_a_script_prints_where_it_always_does(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = result(capsys, "run", str(script), "256")
+    assert err == ""
+    assert out.startswith("first 3.5")
+    assert out.count("\nsilu_multiply ") == 2
+    assert "~" in out
+
+
+def test_a_script_leaves_the_process_as_it_was(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv, path, modules = list(sys.argv), list(sys.path), set(sys.modules)
+    result(capsys, "run", str(script), "256")
+    assert (sys.argv, sys.path) == (argv, path)
+    assert "nki" not in sys.modules or "nki" in modules
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "says"),
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit('enough')", 1, "enough\n"),
+        ("raise ValueError('no good')", 1, "main.py:14: ValueError: no good\n"),
+        ("open('none.txt')", 1, "main.py:14: FileNotFoundError: "),
+    ],
+)
+def test_a_script_ends_as_it_does_under_python(
+    ending: str, code: int, says: str, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(f"{SCRIPT}\n{ending}\n")
+    _, err = result(capsys, "run", str(script), "256", code=code)
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_launches_before_a_fault_stay_recorded(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(f"{SCRIPT}\nraise ValueError('no good')\n")
+    _, err = result(capsys, "run", "-o", str(tmp_path / "kept"), str(script), "256", code=1)
+    assert "after 2 kernel launches" in err
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+
+
+def test_a_script_without_kernels_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plain.py"
+    path.write_text("print('hello')\n")
+    assert result(capsys, "run", str(path)) == (
+        "hello\nno kernel was launched (FILE.py::KERNEL runs one by name)\n",
+        "",
+    )
+
+
+def test_the_demo_runs_away_from_the_checkout(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trnprof", "demo", "--no-web", "-o", "kept", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["kernel"] == "attention"
+    assert found["error"] < 0.01
+    assert found["findings"] == []
+    assert readers.open(tmp_path / "kept").meta.kernel == "attention"
+
+
+def test_the_demo_prints_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = result(capsys, "demo", "--no-web", "-o", str(tmp_path / "kept"))
+    assert err == ""
+    assert words.NARROW in out.splitlines()[1]
+    assert "-bound" in out.splitlines()[1]
+
+
+def test_an_input_from_a_file_gives_the_values_of_that_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.linspace(-4, 4, 128 * 64, dtype=np.float32).reshape(128, 64)
+    np.save(tmp_path / "x.npy", x)
+    args = ("--arg", f"gate=@{tmp_path}/x.npy", "--arg", f"up=@{tmp_path}/x.npy")
+    found = json.loads(result(capsys, "run", SILU, *args, "--json")[0])
+    run = sim.run(sim.load(SILU), x, x)
+    np.testing.assert_allclose(run.outputs[0], x * x / (1 + np.exp(-x)), rtol=1e-2, atol=1e-3)
+    assert found["outputs"][0]["sha256"] == hashlib.sha256(run.outputs[0].tobytes()).hexdigest()

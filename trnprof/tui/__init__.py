@@ -1,0 +1,38 @@
+"""The terminal view: a thin mouth on `trnprof.view`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from sim.errors import UsageError
+
+
+def run(
+    path: str | Path,
+    mouse: bool = True,
+    ascii: bool = False,
+    colour: str = "engine",
+    depth: Literal["auto", "truecolor", "256", "16", "none"] = "auto",
+) -> int:
+    """Show a trace in the terminal until the user leaves, and return the exit code.
+
+    colour : engine, bound or wait, what colours mean at first
+    depth  : how many colours the terminal has; `auto` asks it, and NO_COLOR means none
+    raises : UsageError where there is no terminal; a fault of trnprof's own, once the terminal is as it was
+    """
+    # Textual reads stdin and draws on stderr, so that stdout stays free for results.
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("the terminal view needs a terminal", remedy="`trnprof summary` prints the same figures")
+    from trnprof.tui.app import TerminalApp
+    from trnprof.tui.ink import detect
+
+    plain = ascii or (sys.stderr.encoding or "").lower().replace("-", "") != "utf8"
+    found = detect(os.environ) if depth == "auto" else depth
+    app = TerminalApp(path, ascii_only=plain, colour=colour, depth=found)
+    code = app.run(mouse=mouse)
+    if app.fault is not None:
+        raise app.fault
+    return code or 0

@@ -1,0 +1,117 @@
+"""Lines to type into, and the keys of the pages that are no timeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trnprof.tui import actions, overlays
+from trnprof.tui import state as moves
+from trnprof.tui.screen import Scene
+from trnprof.tui.state import NONE, State
+
+if TYPE_CHECKING:
+    from trnprof.tui.app import TerminalApp
+
+PROMPTS = {"search": "search", "goto": "goto", "track": "find_track"}
+"""Overlays that take text, and the action that opens each."""
+LONGEST = 200
+
+
+def press(app: TerminalApp, key: str, character: str | None) -> None:
+    """One key in an open line."""
+    scene = app.scene
+    state = scene.state
+    if key == "escape":
+        app.become(replace(app.before_typing or state, overlay="", entry=""))
+    elif key == "enter":
+        _accept(app)
+    elif key in ("up", "down") and state.overlay == "search":
+        app.become(_preview(scene, 1 if key == "down" else -1))
+    else:
+        entry = _edited(state.entry, key, character)
+        if entry != state.entry:
+            app.become(replace(state, entry=entry, note=""))
+            if state.overlay == "search":
+                app.find(entry)
+
+
+def _edited(entry: str, key: str, character: str | None) -> str:
+    if key in ("backspace", "ctrl+h"):
+        return entry[:-1]
+    if key == "ctrl+u":
+        return ""
+    if key == "ctrl+w":
+        return entry.rstrip().rpartition(" ")[0]
+    if character is not None and character.isprintable():
+        return (entry + character)[:LONGEST]
+    return entry
+
+
+def _preview(scene: Scene, by: int) -> State:
+    """The next hit behind the open search."""
+    found = actions.act("next_hit" if by > 0 else "previous_hit", scene, 1)
+    return replace(found, overlay="search", entry=scene.state.entry)
+
+
+def _accept(app: TerminalApp) -> None:
+    scene = app.scene
+    state = scene.state
+    closed = replace(scene, state=replace(state, overlay="", entry=""))
+    if state.overlay == "search":
+        hits = scene.hits if scene.hits is not None and scene.hits.pattern == state.entry else None
+        if hits is None:
+            hits = scene.session.search(state.entry)
+        if hits.count and state.hit == NONE:
+            app.become(actions.act("next_hit", replace(closed, hits=hits), 1), hits)
+        elif hits.count:
+            app.become(replace(closed.state, note=state.note), hits)
+        else:
+            app.become(state, hits)
+    elif state.overlay == "goto":
+        app.become(_go(scene))
+    else:
+        found = overlays.matching(scene.session.tracks(), state.entry)
+        if found:
+            shown = replace(closed.state, hidden=tuple(i for i in state.hidden if i != found[0].id))
+            app.become(actions.at(scene.session, shown, found[0], state.cursor))
+
+
+def _go(scene: Scene) -> State:
+    """To a moment, an instruction or a line; the line stays open where there is none."""
+    state, session = scene.state, scene.session
+    target = session.goto(state.entry)
+    if target is None:
+        return replace(state, note=f"nothing is called {state.entry}" if state.entry else "type where to go")
+    state = replace(state, overlay="", entry="", note="")
+    if target.row != NONE:
+        return actions.select(session, state, target.row)
+    half = state.span / 2
+    shown = moves.show(state, target.t0_ps - half, target.t0_ps + half, session.extent)
+    inside = shown.t0 <= target.t0_ps <= shown.t1
+    note = f"at {target.words}" if inside else f"{target.words} lies outside of the trace"
+    return replace(shown, cursor=min(max(target.t0_ps, shown.t0), shown.t1), note=note)
+
+
+def scroll_help(state: State, key: str, action: str) -> State:
+    """Down and up where the table is longer than the screen; anything else closes it."""
+    first = int(state.entry or 0)
+    if key in ("down", "up"):
+        last = len(overlays.key_lines()) - 1
+        return replace(state, entry=str(min(max(first + (1 if key == "down" else -1), 0), last)))
+    return replace(state, overlay="", entry="")
+
+
+def choose_dot(scene: Scene, key: str) -> State:
+    """Step through the dots; Enter shows the one under the cursor in the timeline."""
+    chart = scene.session.roofline()
+    points = (*chart.dots, *chart.without)
+    state = scene.state
+    if not points:
+        return state
+    if key == "enter":
+        point = points[min(state.dot, len(points) - 1)]
+        fitted = moves.fit(state, point.start_ps, point.end_ps, scene.session.extent)
+        return replace(fitted, screen="timeline", area=(point.start_ps, point.end_ps), area_from=None, tab=0)
+    by = -1 if key in ("shift+tab", "up") else 1
+    return replace(state, dot=(state.dot + by) % len(points))

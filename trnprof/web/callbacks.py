@@ -1,0 +1,152 @@
+"""What Dash asks the server: a page for an address, and the panel for a selection."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs
+
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+
+from sim.errors import TrnprofError
+from trnprof.view import Session
+from trnprof.view.keys import keys_of
+from trnprof.view.palette import THEMES
+from trnprof.web import figures, panels, screens
+from trnprof.web.library import Library
+from trnprof.web.parts import Part
+
+GRAPH = {"displayModeBar": False, "responsive": False}
+
+
+def add_callbacks(app: Dash, library: Library) -> None:
+    """Register every callback; each is a plain function of this module."""
+    app.callback(Output("page", "children"), Output("trace", "data"), Input("address", "search"))(
+        lambda search: page(library, search)
+    )
+    app.callback(Output("tab", "children"), Input("ask", "data"), prevent_initial_call=True)(
+        lambda ask: panel(library, ask)
+    )
+    app.callback(Output("roofline", "children"), Input("chart", "data"), prevent_initial_call=True)(
+        lambda ask: chart(library, ask)
+    )
+    app.clientside_callback(
+        ClientsideFunction("trnprof", "begin"), Output("begun", "data"), Input("trace", "data"), State("page", "children")
+    )
+    for graph in ("graph-tab", "graph-page"):
+        app.clientside_callback(
+            ClientsideFunction("trnprof", "dot"), Output("begun", "data", allow_duplicate=True), Input(graph, "clickData"),
+            prevent_initial_call=True,
+        )  # fmt: skip
+
+
+def page(library: Library, search: str | None) -> tuple[list[Part], dict[str, Any] | None]:
+    """The screen of an address, and what the timeline starts from."""
+    names = parse_qs((search or "").removeprefix("?")).get("trace", [])
+    name = names[0] if names else next(iter(library.names), "")
+    if not name:
+        return screens.empty(), None
+    try:
+        session = library.session(name)
+        return screens.main(library, name, session), start_of(name, session)
+    except (TrnprofError, OSError) as fault:
+        return screens.failure(library, name, str(fault)), None
+
+
+def start_of(name: str, session: Session) -> dict[str, Any]:
+    """All that the browser must know before the first frame."""
+    meta = session.meta
+    return {
+        "name": name,
+        "title": meta.title,
+        "bound": session.verdict.title,
+        "estimated": meta.estimated,
+        "tracks": [track.to_json() for track in session.tracks()],
+        "home": list(session.home),
+        "window": list(session.window),
+        "extent": list(session.extent),
+        "keys": {key: row.action for row in keys_of("web") for key in row.keys},
+        "themes": list(THEMES),
+    }
+
+
+def panel(library: Library, ask: dict[str, Any] | None) -> list[Part]:
+    """The tab that is asked for, of what is selected."""
+    if not ask:
+        return [panels.NOTHING]
+    try:
+        return _tab(library.session(str(ask.get("trace"))), ask)
+    except (TrnprofError, OSError, IndexError) as fault:
+        return [html.P(str(fault), className="bad", role="alert")]
+
+
+def _tab(session: Session, ask: dict[str, Any]) -> list[Part]:
+    area = tuple(int(t) for t in ask["area"]) if ask.get("area") else None
+    tab = ask.get("tab", "instruction")
+    if tab == "verdict":
+        return panels.verdict(session)
+    if tab == "engines":
+        return panels.engines(session, area)
+    if tab == "regions":
+        return panels.regions(session)
+    if tab == "source":
+        row = ask.get("row")
+        return panels.source(session, _line_of(session, row))
+    if tab == "roofline":
+        return [*_small_roofline(session, ask, area)]
+    return _selected(session, ask, area)
+
+
+def _line_of(session: Session, row: int | None) -> str:
+    card = session.card(int(row)) if isinstance(row, int) and row >= 0 else None
+    return card.source.words if card and card.source else ""
+
+
+def _selected(session: Session, ask: dict[str, Any], area: tuple[int, ...] | None) -> list[Part]:
+    if area:
+        return panels.area(session.area(*area, title=str(ask.get("title") or "")))
+    if ask.get("gap"):
+        track, moment = ask["gap"]
+        found = session.gap(str(track), int(moment))
+        return panels.gap(found) if found else [panels.NOTHING]
+    if ask.get("transfer") is not None:
+        return panels.transfer(session.transfer_card(int(ask["transfer"])))
+    row = ask.get("row")
+    return [panels.NOTHING] if row is None or int(row) < 0 else panels.instruction(session.card(int(row)))
+
+
+def _small_roofline(session: Session, ask: dict[str, Any], area: tuple[int, ...] | None) -> list[Part]:
+    width = min(700, max(260, int(ask.get("width") or 340)))
+    figure = _figure(session, ask, (width, 300), area)
+    dots = [dot for dot in session.dots() if not dot.missing]
+    from trnprof.web.parts import row, swatch, table
+
+    body = [
+        row([html.Span([swatch(d.bound, True), html.Span(d.name, className="clip")], className="row"), d.intensity, d.performance,
+             d.roof_share], (1, 2, 3), **{"data-t0": str(d.t0_ps), "data-t1": str(d.t1_ps), "data-name": d.name})
+        for d in dots
+    ]  # fmt: skip
+    more = html.Button(["Open full page ", html.Kbd("o")], className="btn", **{"data-act": "roofline"})
+    return [
+        dcc.Graph(id="graph-tab", figure=figure, config=GRAPH),
+        table(("region", "FLOP/B", "reached", "of roof"), body, (1, 2, 3)),
+        html.P(more, className="spaced"),
+    ]
+
+
+def _figure(session: Session, ask: dict[str, Any], size: tuple[int, int], area: tuple[int, ...] | None):
+    theme = ask.get("theme") if ask.get("theme") in THEMES else THEMES[0]
+    chosen = session.area(*area).dot if area else None
+    return figures.roofline(session.roofline(), session.dots(), theme, size, chosen)
+
+
+def chart(library: Library, ask: dict[str, Any] | None) -> list[Part]:
+    """The roofline on the whole page."""
+    if not ask:
+        return []
+    try:
+        session = library.session(str(ask.get("trace")))
+    except (TrnprofError, OSError) as fault:
+        return [html.P(str(fault), className="bad", role="alert")]
+    size = (min(4000, max(260, int(ask.get("width") or 900))), min(3000, max(260, int(ask.get("height") or 560))))
+    area = tuple(int(t) for t in ask["area"]) if ask.get("area") else None
+    return screens.roofline_page(session, dcc.Graph(id="graph-page", figure=_figure(session, ask, size, area), config=GRAPH))

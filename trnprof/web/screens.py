@@ -1,0 +1,235 @@
+"""The page around the timeline: header, verdict strip, stage, panel, status bar, and the screens that replace it."""
+
+from __future__ import annotations
+
+from dash import dcc, html
+
+from trnprof.view import Session
+from trnprof.view.keys import TABS, grouped
+from trnprof.view.records import Facts
+from trnprof.view.timeline import COLOURS
+from trnprof.web.library import Library
+from trnprof.web.panels import TAB_NAMES
+from trnprof.web.parts import Part, dim, link_to, mid, row, shares, swatch, table
+
+_STATUS_KEYS = (("W S", "zoom"), ("A D", "pan"), (". ,", "next"), ("] [", "follow"), ("f", "fit"), ("0", "all"),
+                ("/", "search"), ("?", "keys"))  # fmt: skip
+
+_THUMBS = (("−", "zoom_out"), ("+", "zoom_in"), ("‹", "pan_left"), ("›", "pan_right"), ("fit", "home"),
+           ("◂", "previous"), ("▸", "next"))  # fmt: skip
+
+LABEL = (
+    "Timeline. Keys: W S zoom, A D pan, full stop next instruction, question mark all keys. "
+    "The tabs beside it hold the same numbers as tables."
+)
+
+
+def brand() -> html.A:
+    bars = [html.I(className=f"bar {name}") for name in ("tensor", "vector", "scalar")]
+    return html.A([html.Span(bars, className="logo"), html.Span("trnprof", className="hide-s")], className="brand", href="/")
+
+
+def mark(meta: Facts) -> html.Span:
+    """Captured or emulated, never alike."""
+    hint = "Times are the emulator's estimates" if meta.estimated else "Measured on hardware"
+    return html.Span(f"{meta.mark}, {meta.device}", className=f"mark {'estimate' if meta.estimated else ''}", title=hint)
+
+
+def header(library: Library, name: str, meta: Facts | None) -> html.Header:
+    parts: list[Part] = [brand()]
+    if meta is not None:
+        parts += [_traces(library, name, meta), mark(meta)]
+    parts.append(html.Span(className="grow"))
+    if meta is not None:
+        parts += [_search(), _colours()]
+    parts += [
+        html.Button("Theme", className="btn quiet", title="Theme: dark, light, high contrast (T)", **{"data-act": "theme"}),
+        html.Button("Save", className="btn quiet hide-m", title="Save the picture (e)", **{"data-act": "export"}),
+        html.Button("?", className="btn quiet hide-s", title="Keys", **{"data-act": "help", "aria-label": "Keys"}),
+    ]
+    return html.Header(parts)
+
+
+def _traces(library: Library, name: str, meta: Facts) -> Part:
+    title = html.Span(meta.title, className="clip trace-name")
+    if len(library.names) < 2:
+        return html.Span([title], className="btn plain", title=meta.source)
+    links = [
+        html.A(other, href=link_to(other), className="clip", **{"aria-current": "page" if other == name else "false"})
+        for other in library.names
+    ]
+    return html.Details([html.Summary([title, dim("▾")], className="btn", title=meta.source), html.Div(links, className="menu")],
+                        className="traces")  # fmt: skip
+
+
+def _search() -> html.Label:
+    field = dcc.Input(id="q", type="text", placeholder="Search, regex", debounce=False, autoComplete="off", maxLength=200)
+    return html.Label([html.Span("⌕", **{"aria-hidden": "true"}), field, html.Span(id="hits", className="dim"), html.Kbd("/")],
+                      className="search")  # fmt: skip
+
+
+def _colours() -> html.Span:
+    buttons = [
+        html.Button(name.capitalize(), **{"data-colour": name, "aria-pressed": "true" if name == COLOURS[0] else "false"})
+        for name in COLOURS
+    ]
+    return html.Span(buttons, className="seg hide-s", role="group", **{"aria-label": "Colour by"})
+
+
+def strip(session: Session) -> html.Section:
+    """The verdict in one line: bound, shares, evidence, margin."""
+    found = session.verdict
+    engine = dim(f" {found.engine}") if found.engine else ""
+    return html.Section(
+        [
+            html.Span([swatch(found.bound), html.Span([found.title, engine])], className="bound"),
+            html.Div(shares(found.shares), className="meterbox"),
+            html.P(found.headline, className="evidence", title=found.headline),
+            html.Span(_margin(found.margin), className="mid margin", title="Distance of the bound to the runner-up"),
+        ],
+        className="verdict",
+        **{"aria-label": "Verdict"},
+    )
+
+
+def _margin(text: str) -> list[Part]:
+    number, _, rival = text.partition(" of ")
+    return [number, html.Br(), dim(f"of {rival}")]
+
+
+def stage(meta: Facts) -> html.Div:
+    """Overview, ruler and tracks; the canvases are drawn by assets/timeline.js."""
+    whole = html.Div(html.Span(["whole trace", html.Br(), meta.total.words], className="hide-s"), className="side")
+    span = html.Div(html.Span(id="span", className="hide-s"), className="side clip")
+    canvas = html.Canvas(id="tracks", tabIndex="0", role="application", **{"aria-label": LABEL})
+    return html.Div(
+        [
+            html.Div([whole, html.Canvas(id="overview", **{"aria-hidden": "true"})], className="strip overview"),
+            html.Div([span, html.Canvas(id="ruler", **{"aria-hidden": "true"})], className="strip ruler"),
+            html.Div(
+                [html.Div(id="gutter", className="gutter"), html.Div(canvas, className="canvas")],
+                className="scroll",
+                id="scroll",
+            ),
+            html.Div(id="hover", className="card", hidden=True),
+            html.Div(id="notice", className="notice", hidden=True, role="alert"),
+        ],
+        className="stage",
+    )
+
+
+def panel() -> html.Aside:
+    tabs = [
+        html.Button(name, role="tab", id=f"tab-{tab}", **{"data-tab": tab, "aria-selected": "true" if tab == TABS[0] else "false"})
+        for tab, name in TAB_NAMES.items()
+    ]
+    return html.Aside(
+        [
+            html.Div(tabs, className="tabs", role="tablist"),
+            html.Div(id="tab", className="tab-body", role="tabpanel", tabIndex="0"),
+        ],
+        className="panel",
+        **{"aria-label": "Details"},
+    )
+
+
+def status(meta: Facts) -> html.Footer:
+    keys = [html.Span([html.Kbd(k), words], className="hide-m") for k, words in _STATUS_KEYS]
+    return html.Footer([html.Span(id="at"), html.Span(className="grow"), *keys, dim(meta.counted)], className="status")
+
+
+def thumbs() -> html.Nav:
+    buttons = [html.Button(sign, **{"data-act": act, "aria-label": act.replace("_", " ")}) for sign, act in _THUMBS]
+    return html.Nav(buttons, className="thumbs", **{"aria-label": "Timeline"})
+
+
+def main(library: Library, name: str, session: Session) -> list[Part]:
+    """The timeline's screen."""
+    meta = session.meta
+    return [
+        header(library, name, meta),
+        strip(session),
+        html.Main([stage(meta), panel()]),
+        html.Div(id="roofline", hidden=True, className="roofline-page"),
+        thumbs(),
+        status(meta),
+    ]
+
+
+def roofline_page(session: Session, graph: Part) -> list[Part]:
+    """The chart on the whole page, its dots as a table, its roofs with their sources."""
+    chart = session.roofline()
+    dots = session.dots()
+    back = html.Button(["← Timeline ", html.Kbd("Esc")], className="btn quiet", **{"data-act": "back"})
+    left = html.Section(
+        [
+            html.Div([back, html.Span(className="grow"), mark(session.meta)], className="row"),
+            html.H1(chart.title),
+            html.P(chart.subtitle, className="mid"),
+            graph,
+            html.P(". ".join(chart.caption) + ".", className="dim caption"),
+        ],
+        className="grow chart",
+    )
+    body = [
+        row([html.Span([swatch(d.bound, True), html.Span(d.name, className="clip")], className="row"), d.intensity, d.performance,
+             d.roof_share], (1, 2, 3), **{"data-t0": str(d.t0_ps), "data-t1": str(d.t1_ps), "data-name": d.name})
+        for d in dots if not d.missing
+    ]  # fmt: skip
+    parts: list[Part] = [table(("dot", "FLOP/B", "reached", "of roof"), body, (1, 2, 3))]
+    without = [d for d in dots if d.missing]
+    if without:
+        parts += [html.H3("Without a dot"), *[html.P([d.name, dim(f" {d.missing}")], className="mid") for d in without]]
+    roofs = [row([c.name, words_of(c), dim(c.basis)], (1,)) for c in chart.ceilings]
+    parts += [html.H3("Roofs"), html.Table(html.Tbody(roofs))]
+    return [left, html.Aside(html.Div(parts, className="tab-body"), className="panel roofs")]
+
+
+def words_of(ceiling) -> str:
+    from trnprof.view import format as words
+
+    return words.quantity(ceiling.value, ceiling.unit)
+
+
+def help_page() -> html.Div:
+    """All keys, from the one table."""
+    groups = [
+        html.Section([html.H3(group), *[html.P([html.Span(k.words), html.Span([html.Kbd(s) for s in k.shown])]) for k in keys]])
+        for group, keys in grouped("web")
+    ]
+    head = html.Div([html.H2("Keys, the same in the browser and the terminal", className="grow"), html.Kbd("Esc")], className="row")
+    mouse = html.P(
+        "Mouse: wheel zooms at the pointer, drag and Shift+wheel pan, Shift+drag selects an area, click selects, double click "
+        "fits. Touch: one finger pans, two zoom.",
+        className="mid",
+    )
+    return html.Div(
+        html.Div([head, html.Div(groups, className="keys"), mouse], className="dialog", role="dialog", **{"aria-label": "Keys"}),
+        className="veil", id="help", hidden=True, **{"data-act": "close_help"},
+    )  # fmt: skip
+
+
+def empty() -> list[Part]:
+    box = [
+        html.H1("No trace is open"),
+        html.P("trnprof reads trace directories, Neuron Explorer Parquet and profile JSON.", className="mid"),
+        html.H3("Open one"),
+        html.Div(html.Code("trnprof web TRACE…"), className="cmd"),
+        html.H3("Or make one, without hardware"),
+        html.Div([html.Code("trnprof demo"), dim("a sample kernel")], className="cmd"),
+    ]
+    return [html.Header([brand()]), html.Div(html.Div(box, className="box"), className="center")]
+
+
+def failure(library: Library, name: str, message: str) -> list[Part]:
+    """What is wrong with the trace, and the others that are open."""
+    others = [html.A(other, href=link_to(other), className="link") for other in library.names if other != name]
+    box: list[Part] = [html.H1("This trace cannot be shown"), html.P(message, className="mid wrap", role="alert")]
+    if others:
+        box += [html.H3("Also open"), html.P([part for other in others for part in (other, " ")])]
+    return [html.Header([brand()]), html.Div(html.Div(box, className="box"), className="center")]
+
+
+def loading(name: str) -> list[Part]:
+    box = [html.H1("Reading the trace"), html.P(mid(name), id="reading")]
+    return [html.Header([brand()]), html.Div(html.Div(box, className="box"), className="center")]

@@ -1,0 +1,50 @@
+"""Listens on one port and says where."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from sim.errors import InputError
+from trnprof.web.application import build
+from trnprof.web.security import LOOPBACK
+
+THREADS = 8
+TRIES = 20
+"""Ports after the one asked for that are tried when it is taken."""
+
+
+def run(paths: Sequence[str | Path], host: str, port: int, open_browser: bool) -> None:
+    """Serve until interrupted."""
+    import waitress
+
+    missing = next((path for path in map(Path, paths) if not path.exists()), None)
+    if missing is not None:
+        raise InputError(f"{missing}: no such trace")
+    listener = listen(host, port)
+    app = build(paths, () if host in LOOPBACK else ("*",))
+    shown = "localhost" if host in LOOPBACK else host
+    address = f"http://{shown}:{listener.getsockname()[1]}/"
+    print(f"trnprof: {address}  (Ctrl+C ends)", file=sys.stderr, flush=True)
+    if open_browser:
+        threading.Timer(0.3, webbrowser.open, (address,)).start()
+    waitress.serve(app.server, sockets=[listener], threads=THREADS, ident=None)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket on the port, or on the next free one."""
+    last: OSError | None = None
+    for candidate in (port,) if port == 0 else range(port, min(port + TRIES, 65_536)):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.bind((host, candidate))
+            return listener
+        except OSError as fault:
+            listener.close()
+            last = fault
+    raise InputError(f"{host}:{port}: cannot listen ({last})", remedy="choose another --port or --host")
