@@ -14,10 +14,11 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sim import dtypes
 from sim.errors import InputError, UnsupportedError
 from sim.memory import Layout, Storage, View, contains, overlap
 from sim.spec import Device
@@ -118,6 +119,15 @@ class Op:
     compute: Callable[..., None]
 
 
+class Issued(NamedTuple):
+    """An instruction just appended, in the terms of the call that issued it."""
+
+    index: int
+    op: Op
+    operands: tuple[View, ...]
+    static: tuple
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """A node of the tree kernel → loop; source lines hang below when the trace is made."""
@@ -195,6 +205,8 @@ class ProgramBuilder:
         self._lines: dict[tuple[Any, int], int] = {}
         self._loops: dict[tuple[int, int], int] = {}
         self._accumulated: dict[int, list[View]] = {}
+        self._recent: tuple[Issued, ...] = ()
+        """The newest two instructions; a call may be two."""
 
     def __len__(self) -> int:
         return len(self._form)
@@ -304,14 +316,56 @@ class ProgramBuilder:
         static     : hashable options that shape the form
         immediates : values that only the result depends on
         """
-        key = (op.call, static, *[view.layout.index for view in operands])
-        number = self._forms.get(key)
-        if number is None:
-            number = self._forms[key] = self._describe(op, operands, static)
+        number = self._form_of(op, operands, static)
         index = self.append(number, operands, name)
         if self.values:
             self._compute(op, number, operands, static, immediates)
+        self._recent = (*self._recent[-1:], Issued(index, op, operands, static))
         return index
+
+    def maker(self, storage: Storage) -> Issued | None:
+        """The one instruction that has touched a storage, if it is among the newest; it wrote there."""
+        if not self._recent or self._born[storage.index] < self._recent[0].index:
+            return None
+        touching = [made for made in self._recent for view in made.operands if view.storage is storage]
+        return touching[0] if len(touching) == 1 else None
+
+    def redirect(self, made: Issued, storage: Storage, target: View, static: tuple | None = None) -> bool:
+        """Let an instruction write `target` instead of the storage that only it has touched, which is given up.
+
+        static  : other options of the instruction; the values that it has computed stay, cast to the target's dtype
+        returns : False, with nothing changed, when the instruction cannot write there
+        """
+        place = next(place for place, view in enumerate(made.operands) if view.storage is storage)
+        later = [view for other in self._recent if other.index > made.index for view in other.operands]
+        if any(_meet(target, view) for view in later) or any(
+            _meet(target, view) and not (view.offset == target.offset and view.layout is target.layout)
+            for view in made.operands
+        ):
+            return False
+        operands = (*made.operands[:place], target, *made.operands[place + 1 :])
+        options = made.static if static is None else static
+        try:
+            number = self._form_of(made.op, operands, options)
+        except InputError:
+            return False
+        self._form[made.index] = number
+        first = 3 * (self._operand_start[made.index] + place)
+        self._operands[first : first + 3] = (target.storage.index, target.offset, target.layout.index)
+        if self.values:
+            self._move(made.operands[place], target, self.forms[number].roles[place])
+        self._recent = tuple(m._replace(operands=operands, static=options) if m is made else m for m in self._recent)
+        if self.storages[-1] is storage:
+            self.storages.pop()
+            self._born.pop()
+        return True
+
+    def _move(self, source: View, target: View, role: Role) -> None:
+        values, out = source.array(), target.array()
+        if values.shape != out.shape:
+            values = values.reshape(out.shape)
+        dtypes.store(out, dtypes.to_fp32(out) + values if role is Role.ACCUMULATE else values)
+        target.mark_written()
 
     def append(self, number: int, operands: tuple[View, ...], name: str | None = None) -> int:
         """Append an instruction of a known form at the current source line."""
@@ -350,6 +404,17 @@ class ProgramBuilder:
             )
         earlier.append(view)
         return bool(overlapping)
+
+    def forget(self, storage: Storage) -> None:
+        """No matmul accumulates into this storage any more."""
+        self._accumulated.pop(storage.index, None)
+
+    def _form_of(self, op: Op, operands: tuple[View, ...], static: tuple) -> int:
+        key = (op.call, static, *[view.layout.index for view in operands])
+        number = self._forms.get(key)
+        if number is None:
+            number = self._forms[key] = self._describe(op, operands, static)
+        return number
 
     def _describe(self, op: Op, operands: tuple[View, ...], static: tuple) -> int:
         try:
@@ -407,3 +472,7 @@ class ProgramBuilder:
             born=np.array(self._born, np.int64),
             kernel=kernel,
         )
+
+
+def _meet(one: View, other: View) -> bool:
+    return one.storage is other.storage and overlap(one, other)

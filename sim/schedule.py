@@ -7,6 +7,7 @@ engines and share HBM bandwidth. All times are int64 picoseconds from the issue 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,10 +106,11 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
     from sim.jit import schedule as jit
 
     state = _state(program, placement, found, options)
-    issued = jit.run(state)
+    issued = jit.run(*state)
     if issued < len(program):
         raise _deadlock(program, found, state.instructions)
-    columns = np.ascontiguousarray(state.instructions.T)
+    columns = np.ascontiguousarray(state.instructions[:-1].T)
+    log = state.log[: state.shared[jit.LOGGED]]
     return Schedule(
         program=program,
         placement=placement,
@@ -122,57 +124,74 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
         wait=columns[jit.CAUSE].astype(np.int8),
         bind=columns[jit.BIND],
         transfers=_transfers(state, columns[jit.TRANSFER]),
-        table_loads=_table_loads(state),
-        clocks=state.clocks[: state.lengths[jit.CLOCKS]].copy(),
+        table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
+        clocks=log[log[:, jit.L_KIND] == jit.CLOCK][:, [jit.L_TIME, jit.L_SUBJECT, jit.L_WAIT]],
         findings=program.findings + placement.findings + found.findings,
     )
 
 
-def _state(program: Program, placement: Placement, found: Dependences, options: Options):
+class State(NamedTuple):
+    """The arguments of the event loop, in its order; int64 arrays."""
+
+    instructions: np.ndarray
+    queues: np.ndarray
+    heaps: np.ndarray
+    edges: np.ndarray
+    forms: np.ndarray
+    cores: np.ndarray
+    shared: np.ndarray
+    transfers: np.ndarray
+    packets: np.ndarray
+    log: np.ndarray
+
+
+def _state(program: Program, placement: Placement, found: Dependences, options: Options) -> State:
     from sim.jit import schedule as jit
 
     n = len(program)
     forms = _form_table(program)
-    queues, queue, slot, place = _queues(program, options)
+    instructions = np.zeros((n + 1, jit.COLUMNS), np.int64)
+    queues = _queues(program, options, instructions)
+    _fill_instructions(program, found, forms, instructions)
+    edges = np.zeros(found.predecessor.size, np.int64)
+    jit.turn(found.start, found.predecessor, found.kind, found.gate, instructions, edges)
     transfers, packets = _transfer_table(program, placement, forms)
-    edge_start, edges = _successors(found)
+    shared = _shared(program)
+    shared[jit.ARRIVALS_BASE] = 2 * n
     cores = queues.shape[0] // QUEUES
-    figures = _figures(program)
-    instructions = np.zeros((n, jit.COLUMNS), np.int64)
-    instructions[:, jit.FORM] = program.form
-    instructions[:, jit.QUEUE] = slot
-    instructions[:, jit.PLACE] = place
-    instructions[:, jit.MISSING] = np.diff(found.start)
-    instructions[:, [jit.BIND, jit.START]] = -1
-    dma = forms[program.form, jit.F_DMA] > 0
-    instructions[:, jit.TRANSFER] = np.where(dma, np.cumsum(dma) - 1, -1)
-    return jit.State(
+    loads = int(np.count_nonzero(forms[program.form, jit.F_TABLE] >= 0))
+    clocked = int(np.count_nonzero(forms[program.form, jit.F_CLOCKED]))
+    return State(
         instructions=instructions,
         queues=queues,
-        due=np.full(queues.shape[0], jit.FAR, np.int64),
-        queue=queue,
-        ready=np.zeros((n, 2), np.int64),
-        later=np.zeros((n, 2), np.int64),
-        edge_start=edge_start,
+        heaps=np.zeros((2 * n + len(transfers) + 1, 2), np.int64),
         edges=edges,
         forms=forms,
-        cores=_core_table(cores, figures, _clock_phase(program, options)),
-        figures=figures,
+        cores=_core_table(cores, shared, _clock_phase(program, options)),
+        shared=shared,
         transfers=transfers,
-        arrivals=np.zeros((len(transfers) + 1, 2), np.int64),
-        dma_free=np.zeros(cores * int(figures[jit.DMA_ENGINES]), np.int64),
         packets=np.zeros((packets, 2), np.int64),
-        loads=np.zeros((int(np.count_nonzero(forms[program.form, jit.F_TABLE] >= 0)) + 1, jit.A_COLUMNS), np.int64),
-        clocks=np.zeros((2 * int(np.count_nonzero(forms[program.form, jit.F_CLOCKED])) + 2 * cores, 3), np.int64),
-        lengths=np.zeros(jit.LENGTHS, np.int64),
+        log=np.zeros((loads + 2 * clocked + 2 * cores, jit.L_COLUMNS), np.int64),
     )
 
 
-def _figures(program: Program) -> np.ndarray:
+def _fill_instructions(program: Program, found: Dependences, forms: np.ndarray, table: np.ndarray) -> None:
+    from sim.jit import schedule as jit
+
+    rows = table[:-1]
+    dma = forms[program.form, jit.F_DMA] > 0
+    rows[:, jit.FORM] = program.form
+    rows[:, jit.MISSING] = np.diff(found.start)
+    rows[:, jit.BIND] = -1
+    rows[:, jit.START] = -1
+    rows[:, jit.TRANSFER] = np.where(dma, np.cumsum(dma) - 1, -1)
+
+
+def _shared(program: Program) -> np.ndarray:
     from sim.jit import schedule as jit
 
     device = program.device
-    figures = np.zeros(jit.FIGURES, np.int64)
+    figures = np.zeros(jit.SHARED, np.int64)
     figures[jit.SEM_WAKE] = picoseconds(device["sem.wake"])
     figures[jit.SEM_SAME] = picoseconds(device["sem.same"])
     figures[jit.TABLE_LOAD] = picoseconds(device["act.table_load"])
@@ -199,7 +218,7 @@ def _clock_phase(program: Program, options: Options) -> int:
 def _core_table(cores: int, figures: np.ndarray, phase: int) -> np.ndarray:
     from sim.jit import schedule as jit
 
-    table = np.zeros((cores, jit.C_COLUMNS), np.int64)
+    table = np.zeros((cores, jit.C_DMA + figures[jit.DMA_ENGINES]), np.int64)
     table[:, jit.C_TABLE] = -1
     table[:, jit.C_HOLDER : jit.C_HOLDER + jit.PORTS] = -1
     window = int(figures[jit.CLOCK_WINDOW])
@@ -232,8 +251,8 @@ def _dma_columns(form: Form) -> tuple[int, ...]:
     return 1, dma.dispatch_ps, dma.notify_ps, dma.service_ps, dma.hbm_ps, dma.engines
 
 
-def _queues(program: Program, options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(queue table, instructions queue by queue, queue of each instruction, place of each in its queue)."""
+def _queues(program: Program, options: Options, instructions: np.ndarray) -> np.ndarray:
+    """The queue table; fills the columns of the instruction table that say who stands where."""
     from sim.jit import schedule as jit
 
     cores = int(program.core.max(initial=0)) + 1
@@ -241,26 +260,17 @@ def _queues(program: Program, options: Options) -> tuple[np.ndarray, np.ndarray,
     order = np.argsort(slot, kind="stable")
     length = np.bincount(slot, minlength=cores * QUEUES)
     base = np.cumsum(length) - length
-    place = np.empty(len(program), np.int64)
-    place[order] = np.arange(len(program)) - np.repeat(base, length)
+    instructions[:-1, jit.QUEUE] = slot
+    instructions[order, jit.PLACE] = np.arange(len(program)) - np.repeat(base, length)
+    instructions[:-1, jit.QUEUED] = order
     table = np.zeros((cores * QUEUES, jit.Q_COLUMNS), np.int64)
     table[:, jit.Q_BASE] = base
     table[:, jit.Q_LENGTH] = length
     table[:, jit.Q_WINDOW] = np.tile(options.windows, cores)
     table[:, jit.Q_CORE] = np.arange(cores * QUEUES) // QUEUES
     table[:, jit.Q_LAST] = -1
-    return table, order, slot, place
-
-
-def _successors(found: Dependences) -> tuple[np.ndarray, np.ndarray]:
-    """CSR of the waiters of each instruction, with kind and gate."""
-    from sim.jit import schedule as jit
-
-    n = found.start.size - 1
-    edge_start = np.zeros(n + 1, np.int64)
-    edges = np.zeros(found.predecessor.size, np.int64)
-    jit.turn(found.start, found.predecessor, found.kind, found.gate, edge_start, edges)
-    return edge_start, edges
+    table[:, jit.Q_DUE] = jit.FAR
+    return table
 
 
 def _transfer_table(program: Program, placement: Placement, forms: np.ndarray) -> tuple[np.ndarray, int]:
@@ -298,7 +308,7 @@ def _chip_operand(form: Form) -> int:
     return next((k for k in found if form.roles[k]), found[0] if found else -1)
 
 
-def _transfers(state, transfer: np.ndarray) -> Transfers:
+def _transfers(state: State, transfer: np.ndarray) -> Transfers:
     from sim.jit import schedule as jit
 
     columns = np.ascontiguousarray(state.transfers.T)
@@ -315,16 +325,15 @@ def _transfers(state, transfer: np.ndarray) -> Transfers:
     )
 
 
-def _table_loads(state) -> TableLoads:
+def _table_loads(log: np.ndarray) -> TableLoads:
     from sim.jit import schedule as jit
 
-    columns = np.ascontiguousarray(state.loads[: state.lengths[jit.LOADS]].T)
     return TableLoads(
-        instruction=columns[jit.A_INSTRUCTION],
-        start=columns[jit.A_START],
-        wait_ps=columns[jit.A_WAIT],
-        wait=columns[jit.A_CAUSE],
-        bind=columns[jit.A_BIND],
+        instruction=log[:, jit.L_SUBJECT],
+        start=log[:, jit.L_TIME],
+        wait_ps=log[:, jit.L_WAIT],
+        wait=log[:, jit.L_CAUSE],
+        bind=log[:, jit.L_BIND],
     )
 
 
@@ -332,13 +341,13 @@ def _deadlock(program: Program, found: Dependences, instructions: np.ndarray) ->
     """The error for a circle of instructions that wait for one another."""
     from sim.jit import schedule as jit
 
-    stuck = instructions[:, jit.START] < 0
+    stuck = instructions[:-1, jit.START] < 0
     at, seen = int(np.argmax(stuck)), {}
     while at not in seen:
         seen[at] = len(seen)
         waits = found.predecessor[found.start[at] : found.start[at + 1]]
         waits = waits[stuck[waits]]
-        ahead = np.flatnonzero(stuck & (instructions[:, jit.QUEUE] == instructions[at, jit.QUEUE]))
+        ahead = np.flatnonzero(stuck & (instructions[:-1, jit.QUEUE] == instructions[at, jit.QUEUE]))
         at = int(waits[0]) if waits.size else int(ahead[0])
     circle = [index for index, order in seen.items() if order >= seen[at]]
     one, other = circle[0], circle[-1]

@@ -42,6 +42,9 @@ class Builder:
     def hbm(self, *shape: int, role: str = "IN", **more: object) -> View:
         return self.tile(*shape, memory=Memory.HBM, role=role, **more)
 
+    def cut_columns(self, view: View, first: int, count: int) -> View:
+        return cut(view, (None, None, None), (first, first + count, 1))
+
     def op(
         self, engine: Engine, *operands: tuple[Role, View], occupancy: int = 100, latency: int | None = None, **more: object
     ) -> int:

@@ -267,7 +267,10 @@ def _captured(made: Machine, said: Mapping[str, float]) -> Machine:
     wire = said.get("dma_ddr_bandwidth")
     if wire:
         made = replace(made, wire=wire * made.cores)
-        ceilings = [_said(c, wire * made.cores, "dma_ddr_bandwidth") if c.id == "dma" else c for c in ceilings]
+        rate = {"note": "the wire's rate; DMA engines sustain less"}
+        ceilings = [
+            replace(_said(c, wire * made.cores, "dma_ddr_bandwidth"), **rate) if c.id == "dma" else c for c in ceilings
+        ]
     return replace(made, ceilings=tuple(ceilings))
 
 

@@ -189,7 +189,8 @@ def chart(trace: Trace, device: str | None = None, baseline: Trace | None = None
         dots += _points(baseline, _machine(baseline, device), "kernels", True)[0][:1]
     drawn = tuple(dot for dot in dots if dot.missing is None)
     main = _main(roofs, dots[0])
-    x, y = axes(roofs, wide=any(dot.unit == "elem/s" for dot in drawn))
+    wide = any(dot.unit == "elem/s" for dot in drawn)
+    x, y = axes(roofs, wide)
     return Chart(
         title=_title(trace, roofs),
         subtitle=_subtitle(verdict),
@@ -197,7 +198,7 @@ def chart(trace: Trace, device: str | None = None, baseline: Trace | None = None
         estimated=trace.meta.is_simulation,
         x=x,
         y=y,
-        ceilings=_shown(roofs, y),
+        ceilings=_shown(roofs, wide),
         main=main,
         ridges=_ridges(roofs, main),
         dots=drawn,
@@ -213,11 +214,11 @@ def axes(roofs: Machine, wide: bool) -> tuple[Axis, Axis]:
     wide : with room for the element rates of the other engines
     """
     compute = [c.value for c in roofs.of_kind("compute") if wide or c.id.startswith("tensor.")] or [1e12]
-    memory = [c.value for c in roofs.of_kind("memory")] or [1e11]
+    memory = roofs.get("hbm") or roofs.bandwidth()
+    flow = memory.value if memory is not None else 1e11
     slowest, fastest = min(compute), max(compute)
-    room = 8 if wide else 100
     x = Axis(
-        slowest / max(memory) / room, fastest / min(memory) * 8, "FLOP/B",
+        slowest / flow / (8 if wide else 100), fastest / flow * 8, "FLOP/B",
         f"Arithmetic intensity, {'operations' if wide else 'FLOP'} per HBM byte",
     )  # fmt: skip
     title = f"Performance, {'operations/s: FLOP on TensorE, elements on the others' if wide else 'FLOP/s'}"
@@ -286,10 +287,10 @@ def _main(roofs: Machine, dot: Point) -> tuple[str, ...]:
     return tuple(id for id in (compute, memory.id if memory else None) if id)
 
 
-def _shown(roofs: Machine, y: Axis) -> tuple[Ceiling, ...]:
+def _shown(roofs: Machine, wide: bool) -> tuple[Ceiling, ...]:
     """The ceilings inside the frame, in drawing order."""
     compute = sorted(roofs.of_kind("compute"), key=lambda c: -c.value)
-    inside = [c for c in compute if c.value >= y.low * 10]
+    inside = [c for c in compute if wide or c.id.startswith("tensor.")]
     return (*inside, *sorted(roofs.of_kind("memory"), key=lambda c: -c.value), *roofs.of_kind("network"))
 
 
@@ -345,7 +346,7 @@ def _caption(trace: Trace, roofs: Machine, baseline: Trace | None) -> tuple[str,
         "Axes are fixed by the machine",
         f"{origin}{f', {chr(44).join(dtypes)}' if dtypes else ''}: {words.plain(meta.source or 'unnamed trace', 80)}"
         + (f"; baseline: {words.plain(baseline.meta.source or 'unnamed trace', 80)}" if baseline else ""),
-        f"trnprof {__version__}" + (f", {words.plain(meta.tool, 60)}" if meta.tool else ""),
+        f"trnprof {__version__}" + (f", {words.plain(meta.tool, 60)}" if meta.tool and not meta.is_simulation else ""),
     ]
     return tuple(lines)
 

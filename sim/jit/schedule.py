@@ -3,11 +3,15 @@
 A completion is known when its instruction issues, so ready times are handed to the successors at once and the only
 events are the decisions of the queues and the arrivals of transfers at the DMA engines. Decisions are taken in the
 order of (time, queue); arrivals go before decisions of the same time.
+
+All arrays are int64. Functions take `(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets, log)`
+or those of them that they need; the tables are described by their columns.
+
+    heaps : [2 n + t, 2], per queue places that are ready (place, 0), per queue places that will be (ready time, place),
+            then arrivals (time, instruction)
+    edges : [e], successors: instruction * 16 + kind + 4 * gate
+    log   : [room, 6], loads of activation tables and changes of TensorE's clock in the order in which they were found
 """
-
-from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -26,18 +30,23 @@ READY = 4
 BIND = 5
 """The predecessor that released it last, -1 for none."""
 BIND_CODE = 6
-START = 7
-FREED = 8
+EDGE = 7
+"""First of its edges; the next row has the end."""
+START = 8
+"""-1 until it issues."""
+FREED = 9
 """End of its occupancy."""
-DONE = 9
-WAIT = 10
-CAUSE = 11
-TRANSFER = 12
-COLUMNS = 13
+DONE = 10
+WAIT = 11
+CAUSE = 12
+TRANSFER = 13
+QUEUED = 14
+"""Not of this instruction: which one has the place of this row, queue after queue."""
+COLUMNS = 15
 
 # Columns of the queue table.
 Q_BASE = 0
-"""First of its places in `queue` and in the heaps."""
+"""First row of its places, and of its heaps."""
 Q_LENGTH = 1
 Q_WINDOW = 2
 Q_CORE = 3
@@ -52,7 +61,9 @@ Q_READY = 8
 """Length of the heap of places that are ready."""
 Q_LATER = 9
 """Length of the heap of places that will be."""
-Q_COLUMNS = 10
+Q_DUE = 10
+"""When it can issue next; FAR when nothing of it is known to become ready."""
+Q_COLUMNS = 11
 
 # Columns of the form table.
 F_OCCUPANCY = 0
@@ -74,16 +85,19 @@ F_COLUMNS = 13
 C_TABLE = 0
 """Activation tables loaded, -1 for none yet."""
 C_PORT = 1
-"""Until when each of the two ports is held; then by which queue; then by which instruction."""
+"""Until when each of the two ports is held."""
 C_HOLDER = 3
+"""By which queue."""
 C_HOLDING = 5
+"""By which instruction."""
 C_WINDOW_END = 7
 C_BUSY = 8
 """Busy time of TensorE in this window."""
 C_WARM = 9
 C_HBM = 10
 """Until when the core's share of HBM bandwidth is used up."""
-C_COLUMNS = 11
+C_DMA = 11
+"""Until when each DMA engine is busy; as many columns as engines."""
 PORTS = 2
 
 # Columns of the transfer table.
@@ -98,16 +112,37 @@ T_WAIT = 5
 T_CAUSE = 6
 T_COLUMNS = 7
 
-# Columns of the table of activation table loads.
-A_INSTRUCTION = 0
-A_START = 1
-"""-1 for the first, which is hidden."""
-A_WAIT = 2
-A_CAUSE = 3
-A_BIND = 4
-A_COLUMNS = 5
+# Columns of the log.
+L_KIND = 0
+"""LOAD or CLOCK."""
+L_SUBJECT = 1
+"""The instruction that needed the load; the core."""
+L_TIME = 2
+"""-1 for the first load, which is hidden."""
+L_WAIT = 3
+"""Wait of the load; whether the clock is warm from then on."""
+L_CAUSE = 4
+L_BIND = 5
+L_COLUMNS = 6
+LOAD = 0
+CLOCK = 1
 
-# Gates and kinds of an edge: kind + 4 * gate.
+# Entries of `shared`: figures in ps, then what is counted on the way.
+SEM_WAKE = 0
+SEM_SAME = 1
+TABLE_LOAD = 2
+CLOCK_WINDOW = 3
+"""0 for a device without clock windows."""
+CLOCK_UP = 4
+CLOCK_DOWN = 5
+DMA_ENGINES = 6
+ARRIVALS_BASE = 7
+ARRIVALS = 8
+ISSUED = 9
+LOGGED = 10
+SHARED = 11
+
+# Gates and kinds of an edge.
 GATE_SAME = 1
 GATE_ISSUE = 2
 KIND_FLOW = 0
@@ -125,55 +160,6 @@ WAIT_QUEUE = 7
 WAIT_BANDWIDTH = 8
 WAIT_ISSUE = 9
 
-# Figures of the device, ps.
-SEM_WAKE = 0
-SEM_SAME = 1
-TABLE_LOAD = 2
-CLOCK_WINDOW = 3
-"""0 for a device without clock windows."""
-CLOCK_UP = 4
-CLOCK_DOWN = 5
-DMA_ENGINES = 6
-FIGURES = 7
-
-# Lengths.
-ISSUED = 0
-ARRIVALS = 1
-LOADS = 2
-CLOCKS = 3
-LENGTHS = 4
-
-
-class State(NamedTuple):
-    """Everything the loop reads and writes, int64."""
-
-    instructions: np.ndarray
-    queues: np.ndarray
-    due: np.ndarray
-    """When each queue can issue next; FAR when nothing of it is known to become ready."""
-    queue: np.ndarray
-    """Instruction at each place of each queue."""
-    ready: np.ndarray
-    """Heap of each queue: (place, 0)."""
-    later: np.ndarray
-    """Heap of each queue: (ready time, place)."""
-    edge_start: np.ndarray
-    edges: np.ndarray
-    """Successors: instruction * 16 + kind + 4 * gate."""
-    forms: np.ndarray
-    cores: np.ndarray
-    figures: np.ndarray
-    transfers: np.ndarray
-    arrivals: np.ndarray
-    """Heap: (arrival, instruction)."""
-    dma_free: np.ndarray
-    packets: np.ndarray
-    """[p, 2]: start and end."""
-    loads: np.ndarray
-    clocks: np.ndarray
-    """[c, 3]: time, core, whether warm from then on."""
-    lengths: np.ndarray
-
 
 @njit(cache=True)
 def push(heap, base, count, key, value):
@@ -181,11 +167,11 @@ def push(heap, base, count, key, value):
     hole = count
     while hole > 0:
         above = (hole - 1) >> 1
-        row = heap[base + above]
-        if row[0] < key or (row[0] == key and row[1] <= value):
+        up, tie = heap[base + above, 0], heap[base + above, 1]
+        if up < key or (up == key and tie <= value):
             break
-        heap[base + hole, 0] = row[0]
-        heap[base + hole, 1] = row[1]
+        heap[base + hole, 0] = up
+        heap[base + hole, 1] = tie
         hole = above
     heap[base + hole, 0] = key
     heap[base + hole, 1] = value
@@ -194,298 +180,295 @@ def push(heap, base, count, key, value):
 @njit(cache=True)
 def pop(heap, base, count):
     """Take the smallest row away from heap[base : base + count]."""
-    key, value = heap[base + count - 1, 0], heap[base + count - 1, 1]
-    hole, last = 0, count - 1
-    while True:
-        below = 2 * hole + 1
-        if below >= last:
-            break
+    last = count - 1
+    key, value = heap[base + last, 0], heap[base + last, 1]
+    hole = 0
+    below = 1
+    while below < last:
+        down, tie = heap[base + below, 0], heap[base + below, 1]
         if below + 1 < last:
-            one, two = heap[base + below], heap[base + below + 1]
-            if two[0] < one[0] or (two[0] == one[0] and two[1] < one[1]):
-                below += 1
-        row = heap[base + below]
-        if key < row[0] or (key == row[0] and value <= row[1]):
+            other, other_tie = heap[base + below + 1, 0], heap[base + below + 1, 1]
+            if other < down or (other == down and other_tie < tie):
+                below, down, tie = below + 1, other, other_tie
+        if key < down or (key == down and value <= tie):
             break
-        heap[base + hole, 0] = row[0]
-        heap[base + hole, 1] = row[1]
+        heap[base + hole, 0] = down
+        heap[base + hole, 1] = tie
         hole = below
+        below = 2 * hole + 1
     heap[base + hole, 0] = key
     heap[base + hole, 1] = value
 
 
 @njit(cache=True)
-def enter(state, q, place, ready):
-    """Let an instruction within its queue's window, all of whose predecessors are known, compete."""
-    queue = state.queues[q]
-    if ready <= queue[Q_FREE]:
-        push(state.ready, queue[Q_BASE], queue[Q_READY], place, 0)
-        queue[Q_READY] += 1
-        state.due[q] = queue[Q_FREE]
-    else:
-        push(state.later, queue[Q_BASE], queue[Q_LATER], ready, place)
-        queue[Q_LATER] += 1
-        state.due[q] = min(state.due[q], ready)
+def enter(queues, heaps, q, place, ready, instructions):
+    """Let an instruction within its queue's window, all of whose predecessors are known, compete.
 
-
-@njit(cache=True)
-def release(state, i, row, at_issue):
-    """Tell the successors of instruction i when they may start as far as it is concerned.
-
-    at_issue : the edges that wait for its issue only, else those that wait for its completion
+    instructions : how many rows the heaps of one kind have together
     """
-    for e in range(state.edge_start[i], state.edge_start[i + 1]):
-        edge = state.edges[e]
-        gate = (edge >> 2) & 3
-        if (gate == GATE_ISSUE) != at_issue:
-            continue
-        if at_issue:
-            time = row[FREED]
-        else:
-            time = row[DONE] + state.figures[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
-        successor = state.instructions[edge >> 4]
-        if time > successor[READY] or (time == successor[READY] and i < successor[BIND]):
-            successor[READY] = time
-            successor[BIND] = i
-            successor[BIND_CODE] = edge & 15
-        successor[MISSING] -= 1
-        if successor[MISSING] == 0:
-            q = successor[QUEUE]
-            if successor[PLACE] < state.queues[q, Q_HEAD] + state.queues[q, Q_WINDOW]:
-                enter(state, q, successor[PLACE], successor[READY])
-
-
-@njit(cache=True)
-def advance_clock(state, number, time):
-    """Close the clock windows of a core's TensorE that end by a time."""
-    core, figures = state.cores[number], state.figures
-    while core[C_WINDOW_END] <= time:
-        warm = 1 if core[C_BUSY] >= figures[CLOCK_DOWN if core[C_WARM] else CLOCK_UP] else 0
-        if warm != core[C_WARM]:
-            change = state.clocks[state.lengths[CLOCKS]]
-            change[0], change[1], change[2] = core[C_WINDOW_END], number, warm
-            state.lengths[CLOCKS] += 1
-            core[C_WARM] = warm
-        core[C_WINDOW_END] += figures[CLOCK_WINDOW]
-        core[C_BUSY] = 0
-        if not warm and core[C_WINDOW_END] <= time:
-            core[C_WINDOW_END] += (time - core[C_WINDOW_END]) // figures[CLOCK_WINDOW] * figures[CLOCK_WINDOW]
-
-
-@njit(cache=True)
-def work(state, number, start, end):
-    """Count [start, end) as busy time of a core's TensorE."""
-    core = state.cores[number]
-    while end >= core[C_WINDOW_END]:
-        border = core[C_WINDOW_END]
-        core[C_BUSY] += border - start
-        start = border
-        advance_clock(state, number, border)
-    core[C_BUSY] += end - start
-
-
-@njit(cache=True)
-def choose(state, q):
-    """Take the oldest place that is ready when queue q is due; its instruction."""
-    queue = state.queues[q]
-    base, time = queue[Q_BASE], state.due[q]
-    while queue[Q_LATER] > 0 and state.later[base, 0] <= time:
-        place = state.later[base, 1]
-        pop(state.later, base, queue[Q_LATER])
-        queue[Q_LATER] -= 1
-        push(state.ready, base, queue[Q_READY], place, 0)
-        queue[Q_READY] += 1
-    place = state.ready[base, 0]
-    pop(state.ready, base, queue[Q_READY])
-    queue[Q_READY] -= 1
-    return state.queue[base + place]
-
-
-@njit(cache=True)
-def explain(state, queue, row):
-    """Note what the start of an instruction waits for, apart from tables and ports."""
-    if row[READY] > queue[Q_FREE]:
-        kind = row[BIND_CODE] & 3
-        if kind != KIND_FLOW and kind != KIND_ORDER:
-            row[CAUSE] = WAIT_BUFFER
-        elif state.instructions[row[BIND], TRANSFER] >= 0:
-            row[CAUSE] = WAIT_DMA
-        else:
-            row[CAUSE] = WAIT_OPERAND
-        return
-    row[BIND] = queue[Q_LAST]
-    if queue[Q_LAST] < 0:
-        row[CAUSE] = WAIT_NONE
-    elif state.instructions[queue[Q_LAST], TRANSFER] >= 0:
-        row[CAUSE] = WAIT_ISSUE
+    base, free = queues[q, Q_BASE], queues[q, Q_FREE]
+    if ready <= free:
+        push(heaps, base, queues[q, Q_READY], place, 0)
+        queues[q, Q_READY] += 1
+        queues[q, Q_DUE] = free
     else:
-        row[CAUSE] = WAIT_ENGINE
+        push(heaps, instructions + base, queues[q, Q_LATER], ready, place)
+        queues[q, Q_LATER] += 1
+        queues[q, Q_DUE] = min(queues[q, Q_DUE], ready)
 
 
 @njit(cache=True)
-def load_tables(state, i, row, start, tables):
-    """Load the activation tables that an instruction needs; when it can go on."""
-    core = state.cores[state.queues[row[QUEUE], Q_CORE]]
-    if core[C_TABLE] == tables:
-        return start
-    load = state.loads[state.lengths[LOADS]]
-    state.lengths[LOADS] += 1
-    load[A_INSTRUCTION] = i
-    load[A_START] = -1
-    load[A_BIND] = -1
-    if core[C_TABLE] >= 0:
-        load[A_START], load[A_WAIT], load[A_CAUSE], load[A_BIND] = start, row[WAIT], row[CAUSE], row[BIND]
-        start += state.figures[TABLE_LOAD]
-        row[WAIT], row[CAUSE], row[BIND] = 0, WAIT_TABLE, -1
-    core[C_TABLE] = tables
+def release(instructions, queues, heaps, edges, shared, i):
+    """Tell the successors of an instruction whose completion is known when they may start as far as it is concerned."""
+    for e in range(instructions[i, EDGE], instructions[i + 1, EDGE]):
+        edge = edges[e]
+        s = edge >> 4
+        gate = (edge >> 2) & 3
+        if gate == GATE_ISSUE:
+            time = instructions[i, FREED]
+        else:
+            time = instructions[i, DONE] + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
+        ready = instructions[s, READY]
+        if time > ready or (time == ready and i < instructions[s, BIND]):
+            instructions[s, READY] = time
+            instructions[s, BIND] = i
+            instructions[s, BIND_CODE] = edge & 15
+        missing = instructions[s, MISSING] - 1
+        instructions[s, MISSING] = missing
+        if missing == 0:
+            q, place = instructions[s, QUEUE], instructions[s, PLACE]
+            if place < queues[q, Q_HEAD] + queues[q, Q_WINDOW]:
+                enter(queues, heaps, q, place, instructions[s, READY], instructions.shape[0] - 1)
+
+
+@njit(cache=True)
+def advance_clock(cores, shared, log, number, time):
+    """Close the clock windows of a core's TensorE that end by a time."""
+    window = shared[CLOCK_WINDOW]
+    while cores[number, C_WINDOW_END] <= time:
+        warm = 1 if cores[number, C_BUSY] >= shared[CLOCK_DOWN if cores[number, C_WARM] else CLOCK_UP] else 0
+        if warm != cores[number, C_WARM]:
+            at = shared[LOGGED]
+            log[at, L_KIND], log[at, L_SUBJECT], log[at, L_WAIT] = CLOCK, number, warm
+            log[at, L_TIME] = cores[number, C_WINDOW_END]
+            shared[LOGGED] += 1
+            cores[number, C_WARM] = warm
+        cores[number, C_WINDOW_END] += window
+        cores[number, C_BUSY] = 0
+        if not warm and cores[number, C_WINDOW_END] <= time:
+            cores[number, C_WINDOW_END] += (time - cores[number, C_WINDOW_END]) // window * window
+
+
+@njit(cache=True)
+def work(cores, shared, log, number, start, end):
+    """Count [start, end) as busy time of a core's TensorE."""
+    while end >= cores[number, C_WINDOW_END]:
+        border = cores[number, C_WINDOW_END]
+        cores[number, C_BUSY] += border - start
+        start = border
+        advance_clock(cores, shared, log, number, border)
+    cores[number, C_BUSY] += end - start
+
+
+@njit(cache=True)
+def choose(instructions, queues, heaps, q, time):
+    """Take the oldest place that is ready when queue q is due; its instruction."""
+    base = queues[q, Q_BASE]
+    later = base + instructions.shape[0] - 1
+    while queues[q, Q_LATER] > 0 and heaps[later, 0] <= time:
+        place = heaps[later, 1]
+        pop(heaps, later, queues[q, Q_LATER])
+        queues[q, Q_LATER] -= 1
+        push(heaps, base, queues[q, Q_READY], place, 0)
+        queues[q, Q_READY] += 1
+    place = heaps[base, 0]
+    pop(heaps, base, queues[q, Q_READY])
+    queues[q, Q_READY] -= 1
+    return instructions[base + place, QUEUED]
+
+
+@njit(cache=True)
+def explain(instructions, queues, q, i, time):
+    """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
+    last, bind = queues[q, Q_LAST], instructions[i, BIND]
+    if instructions[i, READY] > queues[q, Q_FREE]:
+        kind = instructions[i, BIND_CODE] & 3
+        if kind != KIND_FLOW and kind != KIND_ORDER:
+            cause = WAIT_BUFFER
+        else:
+            cause = WAIT_DMA if instructions[bind, TRANSFER] >= 0 else WAIT_OPERAND
+    else:
+        bind, cause = last, WAIT_NONE
+        if last >= 0:
+            cause = WAIT_ISSUE if instructions[last, TRANSFER] >= 0 else WAIT_ENGINE
+    instructions[i, BIND] = bind
+    instructions[i, CAUSE] = cause
+    instructions[i, WAIT] = max(0, time - queues[q, Q_IDLE])
+
+
+@njit(cache=True)
+def load_tables(instructions, cores, shared, log, number, i, start, tables):
+    """Load other activation tables for an instruction; when it can go on."""
+    at = shared[LOGGED]
+    shared[LOGGED] += 1
+    log[at, L_KIND], log[at, L_SUBJECT], log[at, L_TIME], log[at, L_BIND] = LOAD, i, -1, -1
+    if cores[number, C_TABLE] >= 0:
+        log[at, L_TIME], log[at, L_WAIT] = start, instructions[i, WAIT]
+        log[at, L_CAUSE], log[at, L_BIND] = instructions[i, CAUSE], instructions[i, BIND]
+        instructions[i, WAIT], instructions[i, CAUSE], instructions[i, BIND] = 0, WAIT_TABLE, -1
+        start += shared[TABLE_LOAD]
+    cores[number, C_TABLE] = tables
     return start
 
 
 @njit(cache=True)
-def take_ports(state, i, row, start, occupancy, ports):
+def take_ports(instructions, cores, number, q, i, start, occupancy, ports):
     """Hold the shared ports while the instruction streams; when it can start."""
-    q = row[QUEUE]
-    core = state.cores[state.queues[q, Q_CORE]]
     begin = start
     for port in range(PORTS):
-        if ports >> port & 1 and core[C_HOLDER + port] != q and core[C_PORT + port] > start:
-            start = core[C_PORT + port]
-            row[CAUSE], row[BIND] = WAIT_PORT, core[C_HOLDING + port]
-    row[WAIT] += start - begin
+        held = cores[number, C_PORT + port]
+        if ports >> port & 1 and cores[number, C_HOLDER + port] != q and held > start:
+            start = held
+            instructions[i, CAUSE] = WAIT_PORT
+            instructions[i, BIND] = cores[number, C_HOLDING + port]
+    instructions[i, WAIT] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
-            core[C_PORT + port], core[C_HOLDER + port], core[C_HOLDING + port] = start + occupancy, q, i
+            cores[number, C_PORT + port] = start + occupancy
+            cores[number, C_HOLDER + port] = q
+            cores[number, C_HOLDING + port] = i
     return start
 
 
 @njit(cache=True)
-def issue(state, i, q, time):
-    """Start instruction i on queue q: its times, the reason for its wait, and what it releases."""
-    row, queue = state.instructions[i], state.queues[q]
-    form = state.forms[row[FORM]]
-    explain(state, queue, row)
-    row[WAIT] = max(0, time - queue[Q_IDLE])
-    start = time
-    if form[F_TABLE] >= 0:
-        start = load_tables(state, i, row, start, form[F_TABLE])
-    occupancy, latency = form[F_OCCUPANCY], form[F_LATENCY]
-    if form[F_PORT]:
-        start = take_ports(state, i, row, start, occupancy, form[F_PORT])
-    if form[F_CLOCKED] and state.figures[CLOCK_WINDOW] > 0:
-        core = queue[Q_CORE]
-        advance_clock(state, core, start)
-        if not state.cores[core, C_WARM]:
-            occupancy, latency = form[F_COLD_OCCUPANCY], form[F_COLD_LATENCY]
-        work(state, core, start, start + occupancy)
-    row[START] = start
-    row[FREED] = start + occupancy
-    row[DONE] = start + latency
-    queue[Q_FREE] = row[FREED]
-    queue[Q_IDLE] = row[FREED]
-    queue[Q_LAST] = i
-    state.lengths[ISSUED] += 1
-    if form[F_DMA]:
-        queue[Q_IDLE] = min(row[FREED], row[DONE])
-        push(state.arrivals, 0, state.lengths[ARRIVALS], row[FREED] + form[F_DISPATCH], i)
-        state.lengths[ARRIVALS] += 1
-    slide(state, q, row[PLACE])
-    release(state, i, row, True)
-    if not form[F_DMA]:
-        release(state, i, row, False)
-
-
-@njit(cache=True)
-def slide(state, q, place):
+def slide(instructions, queues, heaps, q, place):
     """Move the window of a queue on after a place has issued, and find when the queue is due again."""
-    queue = state.queues[q]
-    base = queue[Q_BASE]
-    state.due[q] = FAR
-    if queue[Q_READY] > 0:
-        state.due[q] = queue[Q_FREE]
-    elif queue[Q_LATER] > 0:
-        state.due[q] = max(queue[Q_FREE], state.later[base, 0])
-    if place != queue[Q_HEAD]:
+    base, free = queues[q, Q_BASE], queues[q, Q_FREE]
+    due = FAR
+    if queues[q, Q_READY] > 0:
+        due = free
+    elif queues[q, Q_LATER] > 0:
+        due = max(free, heaps[instructions.shape[0] - 1 + base, 0])
+    queues[q, Q_DUE] = due
+    head = queues[q, Q_HEAD]
+    if place != head:
         return
-    head = place + 1
-    while head < queue[Q_LENGTH] and state.instructions[state.queue[base + head], START] >= 0:
+    window, length = queues[q, Q_WINDOW], queues[q, Q_LENGTH]
+    first = head + window
+    head += 1
+    while head < length and instructions[instructions[base + head, QUEUED], START] >= 0:
         head += 1
-    for new in range(queue[Q_HEAD] + queue[Q_WINDOW], min(head + queue[Q_WINDOW], queue[Q_LENGTH])):
-        row = state.instructions[state.queue[base + new]]
-        if row[MISSING] == 0:
-            enter(state, q, new, row[READY])
-    queue[Q_HEAD] = head
+    queues[q, Q_HEAD] = head
+    for new in range(first, min(head + window, length)):
+        i = instructions[base + new, QUEUED]
+        if instructions[i, MISSING] == 0:
+            enter(queues, heaps, q, new, instructions[i, READY], instructions.shape[0] - 1)
 
 
 @njit(cache=True)
-def arrive(state):
-    """Move the transfer that reaches the DMA engines first."""
-    time, i = state.arrivals[0, 0], state.arrivals[0, 1]
-    pop(state.arrivals, 0, state.lengths[ARRIVALS])
-    state.lengths[ARRIVALS] -= 1
-    row = state.instructions[i]
-    form, transfer = state.forms[row[FORM]], state.transfers[row[TRANSFER]]
-    number = state.queues[row[QUEUE], Q_CORE]
-    engines = state.figures[DMA_ENGINES]
+def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
+    """Start the oldest ready instruction of queue q: its times and the reason for its wait. Returns it."""
+    i = choose(instructions, queues, heaps, q, time)
+    explain(instructions, queues, q, i, time)
+    form, number = instructions[i, FORM], queues[q, Q_CORE]
+    start, occupancy, latency = time, forms[form, F_OCCUPANCY], forms[form, F_LATENCY]
+    tables = forms[form, F_TABLE]
+    if tables >= 0 and tables != cores[number, C_TABLE]:
+        start = load_tables(instructions, cores, shared, log, number, i, start, tables)
+    if forms[form, F_PORT]:
+        start = take_ports(instructions, cores, number, q, i, start, occupancy, forms[form, F_PORT])
+    if forms[form, F_CLOCKED] and shared[CLOCK_WINDOW] > 0:
+        if start >= cores[number, C_WINDOW_END]:
+            advance_clock(cores, shared, log, number, start)
+        if not cores[number, C_WARM]:
+            occupancy, latency = forms[form, F_COLD_OCCUPANCY], forms[form, F_COLD_LATENCY]
+        work(cores, shared, log, number, start, start + occupancy)
+    freed, done = start + occupancy, start + latency
+    instructions[i, START] = start
+    instructions[i, FREED] = freed
+    instructions[i, DONE] = done
+    queues[q, Q_FREE] = freed
+    queues[q, Q_IDLE] = freed
+    queues[q, Q_LAST] = i
+    shared[ISSUED] += 1
+    if forms[form, F_DMA]:
+        queues[q, Q_IDLE] = min(freed, done)
+        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], freed + forms[form, F_DISPATCH], i)
+        shared[ARRIVALS] += 1
+    slide(instructions, queues, heaps, q, instructions[i, PLACE])
+    return i
+
+
+@njit(cache=True)
+def arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets):
+    """Move the transfer that reaches the DMA engines first. Returns its instruction."""
+    base = shared[ARRIVALS_BASE]
+    time, i = heaps[base, 0], heaps[base, 1]
+    pop(heaps, base, shared[ARRIVALS])
+    shared[ARRIVALS] -= 1
+    form, t, number = instructions[i, FORM], instructions[i, TRANSFER], queues[instructions[i, QUEUE], Q_CORE]
+    service, hbm = forms[form, F_SERVICE], forms[form, F_HBM]
     first, last = FAR, time
-    for k in range(form[F_ENGINES]):
-        engine = number * engines + (transfer[T_ENGINE] + k) % engines
-        start = max(time, state.dma_free[engine])
-        end = start + form[F_SERVICE]
-        state.dma_free[engine] = end
-        packet = state.packets[transfer[T_PACKET] + k]
-        packet[0], packet[1] = start, end
+    for k in range(forms[form, F_ENGINES]):
+        column = C_DMA + (transfers[t, T_ENGINE] + k) % shared[DMA_ENGINES]
+        start = max(time, cores[number, column])
+        end = start + service
+        cores[number, column] = end
+        packets[transfers[t, T_PACKET] + k, 0] = start
+        packets[transfers[t, T_PACKET] + k, 1] = end
         first, last = min(first, start), max(last, end)
     served = last
-    core = state.cores[number]
-    if form[F_HBM] > 0:
-        core[C_HBM] = max(core[C_HBM], time) + form[F_HBM]
-        last = max(last, core[C_HBM])
-    transfer[T_ARRIVAL], transfer[T_START], transfer[T_END] = time, first, last
-    transfer[T_WAIT] = last - time - max(form[F_SERVICE], form[F_HBM])
-    if transfer[T_WAIT] > 0:
-        transfer[T_CAUSE] = WAIT_BANDWIDTH if last > served else WAIT_QUEUE
-    row[DONE] = last + form[F_NOTIFY]
-    release(state, i, row, False)
+    if hbm > 0:
+        cores[number, C_HBM] = max(cores[number, C_HBM], time) + hbm
+        last = max(last, cores[number, C_HBM])
+    wait = last - time - max(service, hbm)
+    transfers[t, T_ARRIVAL] = time
+    transfers[t, T_START] = first
+    transfers[t, T_END] = last
+    transfers[t, T_WAIT] = wait
+    if wait > 0:
+        transfers[t, T_CAUSE] = WAIT_BANDWIDTH if last > served else WAIT_QUEUE
+    instructions[i, DONE] = last + forms[form, F_NOTIFY]
+    return i
 
 
 @njit(cache=True)
-def run(state):
-    """Issue all instructions; returns how many could be, fewer than all when they wait for one another.
-
-    START of all rows is -1 at the call.
-    """
-    for q in range(state.queues.shape[0]):
-        queue = state.queues[q]
-        for place in range(min(queue[Q_LENGTH], queue[Q_WINDOW])):
-            row = state.instructions[state.queue[queue[Q_BASE] + place]]
-            if row[MISSING] == 0:
-                enter(state, q, place, row[READY])
+def run(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets, log):
+    """Issue all instructions; returns how many could be, fewer than all when they wait for one another."""
+    for q in range(queues.shape[0]):
+        for place in range(min(queues[q, Q_LENGTH], queues[q, Q_WINDOW])):
+            i = instructions[queues[q, Q_BASE] + place, QUEUED]
+            if instructions[i, MISSING] == 0:
+                enter(queues, heaps, q, place, instructions[i, READY], instructions.shape[0] - 1)
     while True:
-        q = 0
-        for other in range(1, state.due.size):
-            if state.due[other] < state.due[q]:
-                q = other
-        time = state.due[q]
-        if state.lengths[ARRIVALS] > 0 and state.arrivals[0, 0] <= time:
-            arrive(state)
+        q, time = 0, queues[0, Q_DUE]
+        for other in range(1, queues.shape[0]):
+            if queues[other, Q_DUE] < time:
+                q, time = other, queues[other, Q_DUE]
+        if shared[ARRIVALS] > 0 and heaps[shared[ARRIVALS_BASE], 0] <= time:
+            i = arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets)
         elif time < FAR:
-            issue(state, choose(state, q), q, time)
+            i = issue(instructions, queues, heaps, forms, cores, shared, log, q, time)
+            if instructions[i, TRANSFER] >= 0:
+                continue
         else:
-            return state.lengths[ISSUED]
+            return shared[ISSUED]
+        release(instructions, queues, heaps, edges, shared, i)
 
 
 @njit(cache=True)
-def turn(start, predecessor, kind, gate, edge_start, edges):
-    """Turn predecessors into successors, CSR; an edge is successor * 16 + kind + 4 * gate.
+def turn(start, predecessor, kind, gate, instructions, edges):
+    """Turn predecessors into successors: fill EDGE of all rows, and the edges.
 
-    start, edge_start : int64[n + 1]; predecessor: int32[e]; kind, gate: int8[e]; edges: int64[e]
+    start : int64[n + 1], predecessor: int32[e], CSR; kind, gate: int8[e]; EDGE of n + 1 rows is 0 at the call
     """
+    n = start.size - 1
     for e in range(predecessor.size):
-        edge_start[predecessor[e] + 1] += 1
-    for i in range(start.size - 1):
-        edge_start[i + 1] += edge_start[i]
-    filled = edge_start[:-1].copy()
-    for i in range(start.size - 1):
+        instructions[predecessor[e] + 1, EDGE] += 1
+    for i in range(n):
+        instructions[i + 1, EDGE] += instructions[i, EDGE]
+    filled = instructions[:, EDGE].copy()
+    for i in range(n):
         for e in range(start[i], start[i + 1]):
             j = predecessor[e]
             edges[filled[j]] = i * 16 + kind[e] + 4 * gate[e]

@@ -61,6 +61,8 @@ def name_of(op: Any) -> str | None:
             name = _NUMPY.get(op)
         except TypeError:
             return None
+    if name is None and getattr(op, "__module__", "").startswith(__package__):
+        name = op.__name__
     return ALIASES.get(name, name)
 
 

@@ -1,6 +1,16 @@
 """`nki.typing`: names for annotations."""
 
-from sim.nki.tensor import NkiTensor
+from __future__ import annotations
 
-tensor = NkiTensor
-mutable_tensor = NkiTensor
+from typing import Any
+
+
+class tensor:  # noqa: N801
+    """`tensor[128, 512]`: an annotation without effect."""
+
+    def __class_getitem__(cls, shape: Any) -> type:
+        return cls
+
+
+class mutable_tensor(tensor):  # noqa: N801
+    """A tensor argument that the kernel writes."""

@@ -52,7 +52,7 @@ def _reparsed(args: Namespace) -> Namespace:
     """Read what follows a kernel as options of this command; behind a script it belongs to the script."""
     from trnprof.cli import Parser, declare_traceback
 
-    options = Parser(prog="trnprof run", add_help=False, allow_abbrev=False)
+    options = Parser(prog="trnprof run", usage="trnprof run FILE.py::KERNEL [options]", allow_abbrev=False)
     _declare_options(options)
     declare_traceback(options)
     return options.parse_args(args.rest, args)

@@ -62,7 +62,7 @@ def _pdf(chart: Chart, theme: str) -> bytes:
 
 
 def _html(chart: Chart, theme: str) -> bytes:
-    return to_html(chart, lay_out(chart), None if theme == "light" else theme).encode()
+    return to_html(chart, lay_out(chart, table=False), None if theme == "light" else theme).encode()
 
 
 def _json(chart: Chart, theme: str) -> bytes:

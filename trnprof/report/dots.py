@@ -87,9 +87,9 @@ def _shape(dot: Point, x: float, y: float, r: float, plot: Plot | None) -> Itera
         yield Polygon(corners, dot.bound, "bg", 1.5)
     yield from _hatch(dot.bound, corners)
     if dot.baseline:
-        yield Circle(x, y, max(1.5, r * 0.42), "bg")
+        yield Circle(x, y, r * 0.42, "bg")
     if dot.estimated:
-        yield Circle(x, y, r * (1.0 if dot.kind == "whole" else 1.25) + 3, None, "mark", 1.5, (3.0, 2.0))
+        yield Circle(x, y, r * (1.0 if dot.kind == "whole" else 1.2) + 2.5, None, "mark", 1.2, (3.0, 2.0))
     if plot is not None and dot.low is not None and dot.high is not None:
         yield from _whisker(x, plot.up(dot.low), plot.up(dot.high))
     if plot is not None and outside(dot, plot):
@@ -166,7 +166,7 @@ def _name(number: int, dot: Point, x: float, y: float, r: float, plot: Plot, box
         below += "  outside the frame"
     reach = r * (1.0 if dot.kind == "whole" else 1.2) + (7 if dot.estimated else 4)
     for dx, anchor in ((reach, "start"), (-reach, "end")):
-        for dy in (0, 14, -14, 28, -28, 42, -42, 56):
+        for dy in (0, 9, -9, 17, -17):
             lines = (
                 Text(x + dx, y + dy - 1, title, 11, "text", anchor, halo=True),
                 Text(x + dx, y + dy + 12, below, 11, "bad" if dot.exceeds else "text-3", anchor, halo=True),
@@ -176,13 +176,33 @@ def _name(number: int, dot: Point, x: float, y: float, r: float, plot: Plot, box
                 boxes += room
                 yield from lines
                 return
-    tag = Text(x, y + 3.5, str(number), 10, "text", "middle", bold=True, halo=True)
+    yield from _number(number, x, y, reach, plot, boxes)
+
+
+def _number(number: int, x: float, y: float, reach: float, plot: Plot, boxes: list[Box]) -> Iterator[Mark]:
+    """The dot's row in the table: beside it, or over it when nothing else is free."""
+    sides = ((reach - 2, 3.5, "start"), (2 - reach, 3.5, "end"), (0, -reach, "middle"), (0, reach + 8, "middle"))
+    for dx, dy, anchor in sides:
+        tag = Text(x + dx, y + dy, str(number), 10, "text", anchor, bold=True, halo=True)
+        if _free(box_of(tag), boxes, plot.box):
+            break
+    else:
+        tag = Text(x, y + 3.5, str(number), 10, "text", "middle", bold=True, halo=True)
     boxes.append(box_of(tag))
     yield tag
 
 
 def _free(box: Box, boxes: list[Box], frame: Box) -> bool:
     return box.inside(frame) and not any(box.overlaps(other) for other in boxes)
+
+
+def _along(curve: Curve) -> Iterator[Box]:
+    """Small boxes along a curve."""
+    for k in range(21):
+        t = k / 20
+        a, b, c = (1 - t) ** 2, 2 * t * (1 - t), t * t
+        x, y = a * curve.x0 + b * curve.cx + c * curve.x1, a * curve.y0 + b * curve.cy + c * curve.y1
+        yield Box(x - 3, y - 3, x + 3, y + 3)
 
 
 def _arrow(
@@ -195,7 +215,9 @@ def _arrow(
     ux, uy = (x1 - x0) / length, (y1 - y0) / length
     bend = 0.12 * length
     cx, cy = (x0 + x1) / 2 - uy * bend, (y0 + y1) / 2 + ux * bend
-    yield Curve(x0 + ux * (r0 + 3), y0 + uy * (r0 + 3), cx, cy, x1 - ux * (r1 + 5), y1 - uy * (r1 + 5), "text-2")
+    curve = Curve(x0 + ux * (r0 + 3), y0 + uy * (r0 + 3), cx, cy, x1 - ux * (r1 + 5), y1 - uy * (r1 + 5), "text-2")
+    yield curve
+    boxes += _along(curve)
     for dy in (16, 30, -8, 44, -22, 58):
         text = Text(cx, cy + dy, label, 11, "text", "middle", halo=True)
         if _free(box_of(text), boxes, plot.box):

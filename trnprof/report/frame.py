@@ -59,13 +59,19 @@ def draw_axes(plot: Plot) -> Iterator[Mark]:
     for exponent in _decades(plot.y):
         y = plot.up(10.0**exponent)
         value = 10.0**exponent
-        text = words.digits(value / 1e12, 1) if tera else words.flops(value).replace("FLOP/s", "").replace(".00", "")
+        text = words.digits(value / 1e12, 1) if tera else _round(value)
         yield Line(plot.left, y, plot.right, y, "line")
-        yield Text(plot.left - 7, y + 4, text.strip(), 11, "text-3", "end")
+        yield Text(plot.left - 7, y + 4, text, 11, "text-3", "end")
     middle = (plot.left + plot.right) / 2
     yield Text(middle, plot.bottom + 38, plot.x.title, 11, "text-3", "middle")
     title = plot.y.title.replace("FLOP/s", "TFLOP/s") if tera else plot.y.title
     yield Text(plot.left - 48, (plot.top + plot.bottom) / 2, title, 11, "text-3", "middle", angle=90)
+
+
+def _round(power: float) -> str:
+    """A power of ten with its prefix: `10 G`."""
+    number, _, unit = words.flops(power).partition(words.NARROW)
+    return f"{float(number):g}{words.NARROW}{unit.removesuffix('FLOP/s')}"
 
 
 def draw_roofs(chart: Chart, plot: Plot) -> tuple[list[Mark], list[Box]]:
@@ -126,14 +132,14 @@ def _slopes(chart: Chart, plot: Plot, slopes: list[Ceiling], highest: float) -> 
         marks.append(Line(*start, *end, ink, _weight(chart, roof), dash))
         # The name of the upper of two close roofs stands above it, that of the lower below.
         close = place > 0 and plot.up(roof.value * plot.x.low) - plot.up(ranked[place - 1].value * plot.x.low) < 24
-        text = _slope_name(plot, roof, start, angle, below=close, shift=place * 34)
+        along = 0.05 + 0.1 * place
+        text = _slope_name(roof, start, along * math.dist(start, end), angle, below=close)
         marks.append(text)
         boxes += _rotated(text)
     return marks, boxes
 
 
-def _slope_name(plot: Plot, roof: Ceiling, start: tuple[float, float], angle: float, below: bool, shift: float) -> Text:
-    along = 26 + shift
+def _slope_name(roof: Ceiling, start: tuple[float, float], along: float, angle: float, below: bool) -> Text:
     turn = math.radians(angle)
     x, y = start[0] + along * math.cos(turn), start[1] - along * math.sin(turn)
     off = 14 if below else -6

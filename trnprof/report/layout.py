@@ -34,8 +34,11 @@ COLUMNS = (
 """Heading, place from the margin, and anchor."""
 
 
-def lay_out(chart: Chart) -> Scene:
-    """The whole picture of a chart."""
+def lay_out(chart: Chart, table: bool = True) -> Scene:
+    """The whole picture of a chart.
+
+    table : with the numbers of every dot below the plot
+    """
     marks: list[Mark] = []
     y = MARGIN + 18
     marks.append(Text(MARGIN, y, shorten(chart.title, WIDTH - 2 * MARGIN, 19, True), 19, "text", bold=True))
@@ -46,10 +49,11 @@ def lay_out(chart: Chart) -> Scene:
     roofs, taken = draw_roofs(chart, plot)
     marks += [*draw_axes(plot), *roofs, *draw_dots(chart, plot, taken)]
     y = plot.bottom + 72
-    table, y = _table(chart, y)
-    marks += table
-    y += 12
-    for sentence in _below(chart):
+    if table:
+        rows, y = _table(chart, y)
+        marks += rows
+        y += 12
+    for sentence in _below(chart) if table else [_caption(chart)]:
         for line in wrap(sentence, WIDTH - 2 * MARGIN, 11):
             y += 16
             marks.append(Text(MARGIN, y, line, 11, "text-3"))
@@ -94,7 +98,11 @@ def _below(chart: Chart) -> Iterator[str]:
     missing = without_sentence(chart)
     if missing:
         yield missing
-    yield ". ".join(chart.caption) + "."
+    yield _caption(chart)
+
+
+def _caption(chart: Chart) -> str:
+    return ". ".join(chart.caption) + "."
 
 
 def _table(chart: Chart, y: float) -> tuple[list[Mark], float]:

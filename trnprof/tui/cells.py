@@ -16,6 +16,8 @@ AREA_BITS = np.array([[0x40, 0x80], [0x04, 0x20], [0x02, 0x10], [0x01, 0x08]], n
 """Braille dots from the bottom row up, left and right."""
 LANE_BITS = AREA_BITS[::-1]
 BRAILLE = 0x2800
+FAINT = 0.05
+"""Of a dot: what is less is no level but a trickle."""
 EDGE = 0.06
 """A bar that ends this near to a cell's edge, in cells, fills the cell."""
 
@@ -92,7 +94,8 @@ def columns(share: np.ndarray) -> np.ndarray:
 
 def area(share: np.ndarray, rows: int) -> np.ndarray:
     """A filled curve in braille: share is float64[2 * width], 0-1; returns uint32[rows, width], top row first."""
-    dots = np.clip(np.rint(share * rows * 4), np.where(share > 0, 1, 0), rows * 4).astype(np.int64)
+    level = share * rows * 4
+    dots = np.clip(np.rint(level), np.where(level > FAINT, 1, 0), rows * 4).astype(np.int64)
     height = np.arange(rows * 4)
     on = dots.reshape(-1, 2)[None, :, :] > height[:, None, None]
     bits = (on.reshape(rows, 4, -1, 2) * AREA_BITS[None, :, None, :]).sum(axis=(1, 3))

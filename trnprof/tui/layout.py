@@ -74,7 +74,8 @@ def visible(tracks: Sequence[Track], state: State) -> list[Track]:
 
 def plan(tracks: Sequence[Track], height: int, state: State) -> list[Row]:
     """The rows that fit, in screen order; what is worth most comes first, spare lines go to what has more."""
-    ranked = sorted(tracks, key=lambda t: (t.id != state.track, t.id not in state.pinned, worth(t)))
+    wanted = {state.track, *state.pinned}
+    ranked = sorted(_at_work(tracks, wanted), key=lambda t: (t.id not in wanted, worth(t)))
     lines: dict[str, int] = {}
     left = height
     for track in ranked:
@@ -85,6 +86,12 @@ def plan(tracks: Sequence[Track], height: int, state: State) -> list[Row]:
         left -= want
     rows = [Row(t, lines[t.id]) for t in tracks if t.id in lines]
     return _grow(rows, left)
+
+
+def _at_work(tracks: Sequence[Track], wanted: set[str]) -> list[Track]:
+    """Tracks of cores that did something, and those that the user wants to see."""
+    cores = {t.core for t in tracks if t.kind == "instructions" and t.busy}
+    return [t for t in tracks if not cores or t.core in cores or t.id in wanted]
 
 
 def worth(track: Track) -> tuple[int, int]:

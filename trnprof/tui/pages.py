@@ -17,7 +17,7 @@ def page(scene: Scene, width: int, height: int) -> Picture:
     if state.screen == "roofline":
         picture = screen.Picture(Canvas(width, height), screen.layout.shape(width, height, False))
         screen.header(picture.canvas, scene)
-        roofline.screen(picture.canvas, scene.session.roofline(), state.dot, 1)
+        roofline.screen(picture.canvas, scene.session.roofline(), scene.session.dots(), state.dot, 1)
     else:
         picture = screen.paint(scene, width, height)
     if picture.shape.too_small:

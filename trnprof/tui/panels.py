@@ -23,7 +23,7 @@ from trnprof.view.records import (
 )
 
 Line = Sequence[tuple[str, int]]
-NAME = 8
+NAME = 9
 """Cells for the name of a fact."""
 GAUGE = 18
 STRONG = ink.TEXT | ink.BOLD
@@ -87,20 +87,24 @@ def _waited(found: Card) -> list[Line]:
 
 
 def _links(found: Card, width: int) -> list[Line]:
+    """Both sides' binding neighbour first, with the key that goes there, then the second ones."""
     lines: list[Line] = []
     for name, links, key in (("after", found.after, "["), ("before", found.before, "]")):
         for k, link in enumerate(links[: 2 if width < 60 else 3]):
-            more = f"   {len(links) - 1} more" if k == 0 and len(links) > 1 else ""
-            hint = f"   {key} goes there" if k == 0 else ""
-            lines.append(_link(name if k == 0 else "", link, more + hint))
-    # The binding neighbour of each side comes before the second ones.
+            more = f"  {len(links) - 1} more" if k == 0 and len(links) > 1 else ""
+            lines.append(_link(name if k == 0 else "", link, key if k == 0 else "", more))
     return sorted(lines, key=lambda line: not line[0][0].strip())
 
 
-def _link(name: str, link: Link, hint: str) -> Line:
-    strong = STRONG if link.binding else ink.TEXT
-    title = (f"{link.title} {link.id}  ", ink.TEXT)
-    return named(name, ("■ ", ink.ENGINE + link.colour), title, (link.words, strong), (hint, ink.DIM))
+def _link(name: str, link: Link, key: str, more: str = "") -> Line:
+    return [
+        (f"{name:<{NAME - 2}}", ink.DIM),
+        (f"{key:<2}", ink.ACCENT),
+        ("■ ", ink.ENGINE + link.colour),
+        (f"{link.title} {link.id}  ", ink.TEXT),
+        (link.words, STRONG if link.binding else ink.TEXT),
+        (more, ink.DIM),
+    ]
 
 
 def _facts(facts: Iterable[Fact]) -> list[Line]:
@@ -114,15 +118,15 @@ def transfer(found: TransferCard) -> list[Line]:
     head: Line = [("■ ", ink.ENGINE + found.colour), (found.title, STRONG), (f"  {found.id}", ink.DIM)]
     facts = {fact.name: fact for fact in found.facts}
     rest = _facts(fact for fact in found.facts if fact.name not in ("Start", "Duration"))
-    after = [_link("after", found.trigger, "   [ goes there")] if found.trigger else []
+    after = [_link("after", found.trigger, "[")] if found.trigger else []
     return [head, _when(facts), *after, *rest]
 
 
 def gap(found: GapCard) -> list[Line]:
     head: Line = [("╌ ", ink.ENGINE + found.colour), (found.title, STRONG)]
     lines: list[Line] = [head, *_facts(found.facts)]
-    lines += [_link("for", found.waited_for, "   [ goes there")] if found.waited_for else []
-    lines += [_link("then", found.then, "   ] goes there")] if found.then else []
+    lines += [_link("for", found.waited_for, "[")] if found.waited_for else []
+    lines += [_link("then", found.then, "]")] if found.then else []
     return lines
 
 
@@ -158,14 +162,16 @@ def _wrapped(text: str, width: int, lead: str) -> list[Line]:
 
 def area(found: AreaCard, width: int) -> list[Line]:
     """A stretch of time: its bound, what each engine did, what was waited for."""
-    lines: list[Line] = [[("▞ ", ink.ACCENT), (found.title, STRONG)]]
-    shares = [(f"{share.short} {share.share_words}  ", ink.MID) for share in found.shares if share.share]
-    lines.append([*bar(found.shares, 20), ("  ", ink.TEXT), *shares])
+    verdict = found.verdict
+    head = [("▞ ", ink.ACCENT), (found.title, STRONG), (f"  {verdict.title}, {verdict.margin}", ink.TEXT)]
+    shares = [(f"{share.short} {share.share_words}  ", ink.MID) for share in verdict.shares if share.share]
+    lines: list[Line] = [head, [*bar(verdict.shares, 20), ("  ", ink.TEXT), *shares]]
     pairs = [f"{fact.name.lower()} {fact.words}" for fact in found.facts]
     lines += [[(text, ink.TEXT)] for text in textwrap.wrap("   ".join(pairs), width)]
     if found.dot:
         dot = found.dot
-        lines.append([(f"{dot.performance}, {dot.intensity}, {dot.roof_share} of its roof, {dot.bound}", ink.TEXT)])
+        reached = f"{dot.performance} at {dot.intensity} FLOP/B, {dot.roof_share} of its roof"
+        lines.append([("● ", ink.BOUND + dot.bound_colour), (dot.missing or reached, ink.TEXT)])
     lines += [_engine(row) for row in found.engines]
     lines += [[("╌ ", ink.ENGINE + w.colour), (f"{w.words}  ", ink.TEXT), (w.time_words, STRONG)] for w in found.waits]
     return lines
@@ -193,12 +199,12 @@ def _engine(row: EngineRow) -> Line:
 def regions(rows: Sequence[RegionRow], width: int) -> list[Line]:
     """Regions as a table, the outer ones first, with bars of their share."""
     name = max(16, min(30, width - 50))
-    head: Line = [(f"{'region':<{name}}{'start':>12}{'took':>11}{'share':>7}  {'source':<16}", ink.DIM)]
+    head: Line = [(f"{'region':<{name}}{'start':>12}{'took':>11}{'share':>7}  {'bound':<18}{'source':<16}", ink.DIM)]
     lines = [head]
     for row in rows:
         title = clipped("  " * min(row.depth, 4) + row.name, name - 1)
         source = clipped(row.source.rpartition("/")[2], 16)
-        text = f"{title:<{name}}{row.start:>12}{row.took:>11}{row.share_words:>7}  {source:<16}"
+        text = f"{title:<{name}}{row.start:>12}{row.took:>11}{row.share_words:>7}  {row.bound_words:<18}{source:<16}"
         full, _ = cells.gauge(row.share, max(0, width - width_of(text) - 2))
         lines.append([(text, ink.TEXT), (f"  {full}", ink.REGION)])
     return lines

@@ -104,14 +104,12 @@ def scroll_help(state: State, key: str, action: str) -> State:
 
 def choose_dot(scene: Scene, key: str) -> State:
     """Step through the dots; Enter shows the one under the cursor in the timeline."""
-    chart = scene.session.roofline()
-    points = (*chart.dots, *chart.without)
-    state = scene.state
-    if not points:
+    dots, state = scene.session.dots(), scene.state
+    if not dots:
         return state
     if key == "enter":
-        point = points[min(state.dot, len(points) - 1)]
-        fitted = moves.fit(state, point.start_ps, point.end_ps, scene.session.extent)
-        return replace(fitted, screen="timeline", area=(point.start_ps, point.end_ps), area_from=None, tab=0)
+        dot = dots[min(state.dot, len(dots) - 1)]
+        fitted = moves.fit(state, dot.t0_ps, dot.t1_ps, scene.session.extent)
+        return replace(fitted, screen="timeline", area=(dot.t0_ps, dot.t1_ps), area_from=None, tab=0)
     by = -1 if key in ("shift+tab", "up") else 1
-    return replace(state, dot=(state.dot + by) % len(points))
+    return replace(state, dot=(state.dot + by) % len(dots))

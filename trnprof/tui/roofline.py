@@ -13,6 +13,7 @@ from trnprof.tui import cells, ink
 from trnprof.tui.canvas import Canvas, clipped, width_of
 from trnprof.view import format as words
 from trnprof.view.palette import BOUNDS
+from trnprof.view.records import Dot
 
 if TYPE_CHECKING:
     from trnprof.roofline import Ceiling, Chart, Point
@@ -42,6 +43,11 @@ class Plot:
     def down(self, value: float) -> float:
         """Position in cells from the top."""
         return (1 - _share(value, self.chart.y.low, self.chart.y.high)) * self.height
+
+    def value(self, row: int) -> float:
+        """The performance in the middle of a line."""
+        low, high = math.log(self.chart.y.low), math.log(self.chart.y.high)
+        return math.exp(low + (1 - (row + 0.5) / self.height) * (high - low))
 
     def free(self, column: int, row: int, length: int) -> bool:
         """Whether nothing but lines is where a label would go."""
@@ -163,16 +169,19 @@ def _roof_names(plot: Plot, room: int) -> None:
 
 
 def _slope_name(plot: Plot, ceiling: Ceiling) -> None:
-    """Beside its line, low, where the plot is empty."""
+    """Beside its line where the plot is empty: low and to the right, else to the left."""
     text = f"{ceiling.name} {words.rate(ceiling.value)}"
-    for row in range(plot.height - 2, 0, -1):
-        value = math.exp(
-            math.log(plot.chart.y.low)
-            + (1 - (row + 0.5) / plot.height) * (math.log(plot.chart.y.high) - math.log(plot.chart.y.low))
-        )
-        column = int(plot.across(value / ceiling.value)) + 3
-        blank = plot.canvas.chars[plot.y + row, max(plot.x, plot.x + column) : plot.x + column + width_of(text)]
-        if column > 0 and plot.free(column, row, width_of(text)) and (blank == ord(" ")).all():
+    length = width_of(text)
+    line = {row: int(plot.across(plot.value(row) / ceiling.value)) for row in range(plot.height - 2, 0, -1)}
+    top = max((c.value for c in plot.chart.ceilings if c.kind == "compute"), default=plot.chart.y.high)
+    rows = [row for row in line if plot.value(row) < top]
+    low = [row for row in rows if row > plot.height // 2]
+    places = [(line[row] + 3, row) for row in low]
+    places += [(line[row] - length - 1, row) for row in sorted(rows, reverse=True)]
+    places += [(line[row] + 3, row) for row in rows]
+    for column, row in places:
+        there = plot.canvas.chars[plot.y + row, max(plot.x, plot.x + column) : plot.x + column + length]
+        if column > 0 and plot.free(column, row, length) and (there == ord(" ")).all():
             plot.canvas.put(plot.x + column, plot.y + row, text, INKS[ceiling.kind])
             return
 
@@ -210,46 +219,40 @@ def _name(plot: Plot, point: Point, column: int, row: int, code: int) -> None:
             return
 
 
-TABLE_HEAD = f"{'region':<26}{'intensity':>13}{'performance':>14}{'of roof':>9}{'time':>11}   bound"
-
-
-def row_text(point: Point) -> str:
+def _table_line(dot: Dot, room: int) -> str:
     """A dot as a line of the table; one without a place says why."""
-    est = point.estimated
-    depth = "" if point.kind == "whole" else "  "
-    cells_ = (
-        f"{clipped(depth + point.name, 25):<26}",
-        f"{words.intensity(point.intensity):>13}",
-        f"{words.estimate(words.quantity(point.achieved, point.unit), est):>14}",
-        f"{words.share(point.share):>9}",
-        f"{words.estimate(words.time(point.time_ps), est):>11}",
-        f"   {words.BOUND_WORDS[point.bound].lower()}",
-    )
-    return "".join(cells_) + (f"  ({point.missing})" if point.missing else "")
+    name = clipped(dot.name if dot.kind == "whole" else f"  {dot.name}", room - 1)
+    numbers = f"{dot.intensity:>9}{dot.performance:>15}{dot.roof_share:>9}{dot.time:>12}"
+    missing = f"  ({dot.missing})" if dot.missing else ""
+    return f"{name:<{room}}{numbers}   {dot.bound_words}{missing}"
 
 
-def screen(canvas: Canvas, chart: Chart, chosen: int, top: int) -> None:
+def screen(canvas: Canvas, chart: Chart, dots: Sequence[Dot], chosen: int, top: int) -> None:
     """The whole page from line `top` on: title, chart, table and keys."""
     x = canvas.put(1, top, "Roofline", STRONG)
     x = canvas.put(x + 2, top, clipped(chart.title, max(10, canvas.width - 60)), ink.TEXT)
     canvas.put(x + 2, top, f"{chart.y.unit} over {chart.x.unit}, axes fixed by the machine", ink.DIM)
-    points = (*chart.dots, *chart.without)
-    rows = max(3, min(len(points) + 1, (canvas.height - top) // 3))
+    rows = max(3, min(len(dots) + 1, (canvas.height - top) // 3))
     tall = canvas.height - top - rows - 4
     draw(canvas, chart, (1, top + 1, canvas.width - 2, tall), chosen, names=18 if canvas.width >= 100 else 12)
-    y = top + 1 + tall + 1
-    canvas.put(1, y, TABLE_HEAD, ink.DIM)
-    first = min(max(0, chosen - (rows - 2)), max(0, len(points) - (rows - 1)))
-    for line, k in enumerate(range(first, min(first + rows - 1, len(points))), y + 1):
-        plain = ink.MARK if points[k].estimated else ink.TEXT
-        canvas.put(1, line, row_text(points[k]), (ink.ACCENT | ink.REVERSE) if k == chosen else plain)
+    _table(canvas, dots, chosen, top + tall + 2, rows)
     x = 1
     for key, what in (("Tab", "next dot"), ("Enter", "show in timeline"), ("e", "save SVG"), ("Esc", "back")):
         x = canvas.put(x, canvas.height - 1, key, ink.ACCENT)
         x = canvas.put(x + 1, canvas.height - 1, what, ink.DIM) + 2
-    left = len(points) - (rows - 1)
+    left = len(dots) - (rows - 1)
     if left > 0:
         canvas.put_right(canvas.width - 1, canvas.height - 1, f"{words.count(left)} more", ink.DIM)
+
+
+def _table(canvas: Canvas, dots: Sequence[Dot], chosen: int, y: int, rows: int) -> None:
+    room = 18 if canvas.width < 100 else 26
+    head = f"{'region':<{room}}{'FLOP/B':>9}{'performance':>15}{'of roof':>9}{'time':>12}   bound"
+    canvas.put(1, y, head, ink.DIM)
+    first = min(max(0, chosen - (rows - 2)), max(0, len(dots) - (rows - 1)))
+    for line, k in enumerate(range(first, min(first + rows - 1, len(dots))), y + 1):
+        plain = ink.MARK if dots[k].estimated else ink.TEXT
+        canvas.put(1, line, _table_line(dots[k], room), (ink.ACCENT | ink.REVERSE) if k == chosen else plain)
 
 
 def brief(canvas: Canvas, chart: Chart, x: int, y: int, width: int, height: int) -> None:

@@ -102,13 +102,13 @@ def verdict(canvas: Canvas, scene: Scene) -> None:
 
 
 def clause(text: str, room: int) -> str:
-    """As many whole clauses of a sentence as fit."""
+    """As many whole clauses of a sentence as fit; nothing where not even the first number does."""
     while width_of(text) > room:
         cut = max(text.rfind(mark) for mark in (", ", "; ", ": ", ". "))
         if cut < 0:
             return ""
         text = text[:cut]
-    return text
+    return text if any(char.isdigit() for char in text) else ""
 
 
 def overview(canvas: Canvas, scene: Scene, shape: Shape) -> None:

@@ -19,7 +19,7 @@ COLUMNS_PER_CELL = 8
 """A frame is asked for in eighths of a cell."""
 
 GLYPHS = np.array([ord(glyph.glyph) for glyph in BOUND_GLYPHS], np.uint32)
-WASTE_CELL, CONTROL, IDLE, CLUSTER = (ord(char) for char in "▞▁╌┄")
+WASTE_CELL, CONTROL, IDLE, CLUSTER = (ord(char) for char in "▞_╌┄")
 TINY = 1e-6
 
 
@@ -60,7 +60,9 @@ def gutter(field: Field, row: Row, y: int) -> None:
     for line in range(row.lines if coloured else 0):
         canvas.put(1, y + line, "▌", ink.ENGINE + track.colour)
     canvas.put(0, y, "▸" if chosen else " ", ink.ACCENT)
-    value = track.words.replace(words.NARROW, "") if coloured and track.kind == "instructions" else track.words
+    value = track.words or track.top_words
+    if track.kind == "instructions":
+        value = value.replace(words.NARROW, "")
     room = right - 2
     name = _name(track, room - width_of(value) - 1 if value and row.lines == 1 else room)
     plain = ink.DIM if track.minor or not coloured else ink.TEXT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from sim.trace import NONE, Engine, Trace
 from trnprof.machine import Machine, machine
 from trnprof.regions import window as kernel_window
-from trnprof.roofline import LEVELS, Chart, chart
+from trnprof.roofline import Chart, chart
 from trnprof.view import format as words
 from trnprof.view import search
 from trnprof.view.cards import Cards
@@ -49,6 +49,7 @@ class Session:
 
     def __init__(self, trace: Trace):
         self.trace = trace
+        self._charts: dict[str, Chart] = {}
         self._last_hits: Hits | None = None
 
     @classmethod
@@ -183,10 +184,11 @@ class Session:
         """What happened between two moments."""
         return self.tables.area(t0_ps, t1_ps, title)
 
-    @lru_cache(maxsize=len(LEVELS))  # noqa: B019 - a session lives as long as its answers
     def roofline(self, level: str = "regions") -> Chart:
         """The roofline as data. level : kernels, regions or lines"""
-        return chart(self.trace, level=level)
+        if level not in self._charts:
+            self._charts[level] = chart(self.trace, level=level)
+        return self._charts[level]
 
     def dots(self, level: str = "regions") -> tuple[Dot, ...]:
         """The dots of the roofline in words, the whole first; those that have no place on it last."""

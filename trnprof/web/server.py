@@ -13,6 +13,9 @@ from sim.errors import InputError
 from trnprof.web.application import build
 from trnprof.web.security import LOOPBACK
 
+EVERYWHERE = ("0.0.0.0", "::", "")
+"""Addresses that stand for all of the machine: no name can be told foreign then."""
+
 THREADS = 8
 TRIES = 20
 """Ports after the one asked for that are tried when it is taken."""
@@ -26,7 +29,7 @@ def run(paths: Sequence[str | Path], host: str, port: int, open_browser: bool) -
     if missing is not None:
         raise InputError(f"{missing}: no such trace")
     listener = listen(host, port)
-    app = build(paths, () if host in LOOPBACK else ("*",))
+    app = build(paths, ("*",) if host in EVERYWHERE else (host,))
     shown = "localhost" if host in LOOPBACK else host
     address = f"http://{shown}:{listener.getsockname()[1]}/"
     print(f"trnprof: {address}  (Ctrl+C ends)", file=sys.stderr, flush=True)

@@ -40,7 +40,7 @@ def pack_frame(frame: Frame) -> bytes:
         "track": frame.track,
         "lane": frame.lane,
         "busy": np.rint(frame.busy * FULL_BUSY).astype(np.uint8),
-        "colour": frame.colour,
+        "colourOf": frame.colour,
         "flags": frame.flags,
         "gapStart": frame.gap_start_ps.astype(np.float64),
         "gapEnd": frame.gap_end_ps.astype(np.float64),

@@ -32,7 +32,7 @@ def dma_copy(
 ) -> NkiInstruction:
     """dst = src between HBM and SBUF; with `vector_offset` on one side, a gather or a scatter of rows."""
     program = builder()
-    check_dtype("dma_copy", dst, dtype)
+    check_dtype(dtype)
     _check_priority(program, "dma_copy", priority)
     mode, asked = (
         member(dge_mode, enums.dge_mode, "dma_copy", "dge_mode"),
@@ -91,7 +91,7 @@ def dma_transpose(
 ) -> NkiInstruction:
     """dst = src with its dimensions permuted: (1, 0), (2, 1, 0) or (3, 1, 2, 0); rows of src may be gathered."""
     program = builder()
-    check_dtype("dma_transpose", dst, dtype)
+    check_dtype(dtype)
     _check_priority(program, "dma_transpose", priority)
     operands, indirect = _indirect(program, engines.TRANSPOSE, dst, src)
     order = tuple(map(int, axes)) if axes is not None else engines.AXES.get(len(src.shape), ())

@@ -162,10 +162,10 @@ def number(value: Any, call: str, argument: str) -> float:
         ) from None
 
 
-def check_dtype(call: str, dst: Any, dtype: Any) -> None:
-    """The `dtype=` that older kernels still pass must be that of dst."""
-    if dtype is not None and dtypes.parse(dtype) != dst.dtype:
-        raise InputError(f"nki.isa.{call}: dtype: {dtype}, dst has {dtypes.short(dst.dtype)}", source=builder().where())
+def check_dtype(dtype: Any) -> None:
+    """The `dtype=` that kernels of older releases still pass must be one; the destination's decides what is stored."""
+    if dtype is not None:
+        dtypes.parse(dtype)
 
 
 _registers: WeakKeyDictionary[ProgramBuilder, dict[tuple[int, Engine], np.ndarray]] = WeakKeyDictionary()

@@ -32,7 +32,7 @@ def activation(
     bias, scale : a number or a [P, 1] tile (bias on v2: a tile)
     reduce_res  : [P, 1] tile that a second instruction reads the registers into
     """
-    check_dtype("activation", dst, dtype)
+    check_dtype(dtype)
     return _activate(dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd, name, "activation")
 
 
@@ -48,7 +48,7 @@ def activation_reduce(
     dtype: Any = None,
 ) -> NkiInstruction:
     """`activation` with reset_reduce: the registers start from zero and are read into reduce_res."""
-    check_dtype("activation_reduce", dst, dtype)
+    check_dtype(dtype)
     command = enums.reduce_cmd.reset_reduce
     return _activate(dst, op, data, bias, scale, reduce_op, reduce_res, command, name, "activation_reduce")
 

@@ -20,7 +20,7 @@ def tensor_copy(
     dst: NkiTensor, src: NkiTensor, engine: Any = enums.engine.unknown, name: str | None = None, dtype: Any = None
 ) -> NkiInstruction:
     """dst = src between SBUF and PSUM; bits when the dtypes are equal, else through fp32."""
-    check_dtype("tensor_copy", dst, dtype)
+    check_dtype(dtype)
     packed = getattr(dst, "dtype", None) in dtypes.PACKED or getattr(src, "dtype", None) in dtypes.PACKED
     return issue(dve.COPY, (dst, src), (member(engine, enums.engine, "tensor_copy", "engine"), packed), name)
 
@@ -29,7 +29,7 @@ def memset(
     dst: NkiTensor, value: Any, engine: Any = enums.engine.unknown, name: str | None = None, dtype: Any = None
 ) -> NkiInstruction:
     """Fill dst with a number."""
-    check_dtype("memset", dst, dtype)
+    check_dtype(dtype)
     filled = number(value, "memset", "value")
     static = (member(engine, enums.engine, "memset", "engine"), filled == 0)
     return issue(dve.MEMSET, (dst,), static, name, value=value)
@@ -45,7 +45,7 @@ def tensor_tensor(
     dtype: Any = None,
 ) -> NkiInstruction:
     """dst = data1 <op> data2, elementwise."""
-    check_dtype("tensor_tensor", dst, dtype)
+    check_dtype(dtype)
     static = (functions.alu(op, "tensor_tensor", "op"), member(engine, enums.engine, "tensor_tensor", "engine"))
     return issue(dve.TENSOR_TENSOR, (dst, data1, data2), static, name)
 
@@ -67,7 +67,7 @@ def tensor_scalar(
 
     operand0, operand1 : numbers or [P, 1] fp32 tiles
     """
-    check_dtype("tensor_scalar", dst, dtype)
+    check_dtype(dtype)
     if op1 is None and operand1 is not None:
         raise InputError("nki.isa.tensor_scalar: operand1 is given without op1", source=builder().where())
     views0, column0, value0 = split(operand0)
@@ -126,5 +126,5 @@ def scalar_tensor_tensor(
 
 def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None, dtype: Any = None) -> NkiInstruction:
     """dst = 1 / data, elementwise on the Vector Engine."""
-    check_dtype("reciprocal", dst, dtype)
+    check_dtype(dtype)
     return issue(dve.RECIPROCAL, (dst, data), (), name)

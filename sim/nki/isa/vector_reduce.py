@@ -28,7 +28,7 @@ def tensor_reduce(
     dtype: Any = None,
 ) -> NkiInstruction:
     """dst = data folded along its last free dimensions; keepdims concerns the caller's shape only."""
-    check_dtype("tensor_reduce", dst, dtype)
+    check_dtype(dtype)
     axes = tuple(map(int, axis)) if isinstance(axis, Iterable) else (int(axis),)
     return issue(dve.REDUCE, (dst, data), (functions.alu(op, "tensor_reduce", "op"), axes, bool(negate)), name)
 

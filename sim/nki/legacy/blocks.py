@@ -67,7 +67,7 @@ class BlockTensor:
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
         depth = len(self.blocks)
-        if len(items) < depth or Ellipsis in [item for item in items[:depth] if not isinstance(item, Affine)]:
+        if len(items) < depth or any(item is Ellipsis for item in items):
             items = tuple(spread(items, self.ndim))
         place = tuple([self._number(item, size) for item, size in zip(items, self.blocks)])
         rest = items[depth:]

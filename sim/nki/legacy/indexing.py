@@ -89,7 +89,7 @@ class _Pattern:
                 self.shape = joined(shape, self.shape)
 
     def view(self) -> Tile:
-        leading = self._slices_lead()
+        first = self._first_index()
         for dim, item in enumerate(self.items):
             size, stride = self.tile.layout.shape[dim], self.tile.layout.strides[dim]
             if isinstance(item, Affine):
@@ -97,8 +97,7 @@ class _Pattern:
             elif isinstance(item, slice):
                 start, stop, step = item.indices(size)
                 self.offset += start * stride
-                side = self.lead if leading and not self.bounds else self.tail
-                side.append((len(range(start, stop, step)), stride * step))
+                (self.lead if dim < first else self.tail).append((len(range(start, stop, step)), stride * step))
             elif isinstance(item, NkiTensor):
                 self._by_tile(item, size, stride)
             else:
@@ -106,10 +105,14 @@ class _Pattern:
                 self.bounds.append((Affine((), (), item), size))
         return self._finished()
 
-    def _slices_lead(self) -> bool:
-        """NumPy's rule: the broadcast axes stand where the index tensors do, or first when a slice divides them."""
+    def _first_index(self) -> int:
+        """Where the broadcast axes go. NumPy's rule: where the index tensors stand, or first when a slice divides them."""
         places = [dim for dim, item in enumerate(self.items) if not isinstance(item, slice)]
-        return places[-1] - places[0] == len(places) - 1
+        if places[-1] - places[0] == len(places) - 1:
+            return places[0]
+        if self.tile.layout.pitch and places[0] > 0:
+            _refuse(self.tile, "index tensors that a slice divides, which moves the partition")
+        return 0
 
     def _along(self, item: Affine, size: int, stride: int, dim: int) -> None:
         self.offset += item.const * stride

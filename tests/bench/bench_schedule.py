@@ -1,0 +1,138 @@
+"""How fast a program becomes a schedule: `pytest tests/bench/bench_schedule.py`; no timed assertions.
+
+The GEMM stream is bf16, K = 8 tiles deep, fed by two loads a matrix multiplication and drained by one copy and one store
+a tile; the random stream has all engines, ports, tables and dependences at all distances.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from programs import Builder
+
+from sim import allocation, compiler, dependences
+from sim import schedule as scheduling
+from sim.program import Program, Role
+from sim.record import record
+from sim.trace import Engine
+
+R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
+INSTRUCTIONS = 1_000_000
+DEPTH = 8
+
+
+class Stream(Builder):
+    """A builder that repeats known forms cheaply."""
+
+    def again(self, key: str, *operands) -> None:
+        number = self.known.get(key)
+        if number is None:
+            self.forms[key](*operands)
+            self.known[key] = self.program._form[-1]
+        else:
+            self.program.append(number, tuple(operands))
+
+    def __init__(self):
+        super().__init__()
+        self.known: dict[str, int] = {}
+        self.forms = {
+            "load a": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=900_000, service_ps=400_000),
+            "load b": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=900_000, service_ps=400_000),
+            "store": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=1_400_000, service_ps=400_000),
+            "first": lambda c, a, b: self.op(
+                Engine.TENSOR, (W, c), (R, a), (R, b), occupancy=216_000, latency=376_000, clocked=True, opcode="MATMUL"
+            ),
+            "add": lambda c, a, b: self.op(
+                Engine.TENSOR, (A, c), (R, a), (R, b), occupancy=216_000, latency=376_000, clocked=True, opcode="MATMUL"
+            ),
+            "copy": lambda a, b: self.op(Engine.VECTOR, (W, a), (R, b), occupancy=600_000, latency=690_000),
+        }
+
+
+def gemm(instructions: int = INSTRUCTIONS) -> Program:
+    build = Stream()
+    left, right = build.hbm(128, 128 * DEPTH), build.hbm(128, 512 * DEPTH)
+    result = build.hbm(128, 512, role="OUT")
+    a = [build.sbuf(128) for _ in range(2 * DEPTH)]
+    b = [build.sbuf(512) for _ in range(2 * DEPTH)]
+    c, d = [build.psum(512) for _ in range(4)], [build.sbuf(512) for _ in range(4)]
+    lefts = [build.cut_columns(left, 128 * k, 128) for k in range(DEPTH)]
+    rights = [build.cut_columns(right, 512 * k, 512) for k in range(DEPTH)]
+    tile = 0
+    while len(build.program) < instructions:
+        for k in range(DEPTH):
+            slot = (tile * DEPTH + k) % (2 * DEPTH)
+            build.again("load a", a[slot], lefts[k])
+            build.again("load b", b[slot], rights[k])
+            build.again("add" if k else "first", c[tile % 4], a[slot], b[slot])
+        build.again("copy", d[tile % 4], c[tile % 4])
+        build.again("store", result, d[tile % 4])
+        tile += 1
+    return build.finish()
+
+
+def anything(instructions: int = INSTRUCTIONS) -> Program:
+    pick = random.Random(0)
+    build = Stream()
+    tiles = [build.sbuf(64) for _ in range(400)]
+    given = build.hbm(128, 64)
+    engines = (Engine.TENSOR, Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD)
+    build.forms["load"] = lambda a, b: build.dma(a, b, occupancy=60_000, service_ps=200_000)
+    for number in range(64):
+        engine, cost = engines[number % 4], pick.randrange(50_000, 500_000)
+        table, port = (number // 4 % 3 - 1, 0) if engine is Engine.SCALAR else (-1, number // 8 % 2)
+        build.forms[number] = lambda a, b, c, e=engine, o=cost, t=table, p=port: build.op(
+            e, (W, a), (R, b), (R, c), occupancy=o, table=t, port=p, clocked=e is Engine.TENSOR
+        )
+    while len(build.program) < instructions:
+        if pick.random() < 0.1:
+            build.again("load", pick.choice(tiles), given)
+        else:
+            one, two, three = pick.sample(tiles, 3)
+            build.again(pick.randrange(64), one, two, three)
+    return build.finish()
+
+
+@pytest.fixture(scope="module", params=["gemm", "random"])
+def program(request: pytest.FixtureRequest) -> Program:
+    return gemm() if request.param == "gemm" else anything()
+
+
+OPTIONS = compiler.Options()
+
+
+def test_rename(program: Program, benchmark) -> None:
+    benchmark.pedantic(compiler.rename, (program,), rounds=3, warmup_rounds=1)
+
+
+def test_place(program: Program, benchmark) -> None:
+    benchmark.pedantic(allocation.place, (compiler.rename(program), OPTIONS), rounds=3, warmup_rounds=1)
+
+
+def test_find_dependences(program: Program, benchmark) -> None:
+    renamed = compiler.rename(program)
+    placed = allocation.place(renamed, OPTIONS)
+    benchmark.pedantic(dependences.find, (renamed, placed), rounds=3, warmup_rounds=1)
+
+
+def test_time(program: Program, benchmark) -> None:
+    """The event loop with its set-up: the figure that the goal of instructions/s means."""
+    renamed = compiler.rename(program)
+    placed = allocation.place(renamed, OPTIONS)
+    found = dependences.find(renamed, placed)
+    timed = benchmark.pedantic(scheduling.time, (renamed, placed, found, OPTIONS), rounds=5, warmup_rounds=1)
+    assert len(timed.start) == len(program)
+    benchmark.extra_info["instructions_per_s"] = round(len(program) / benchmark.stats.stats.min)
+
+
+def test_record(program: Program, benchmark) -> None:
+    timed = scheduling.schedule(program, OPTIONS)
+    trace = benchmark.pedantic(record, (timed,), rounds=2, warmup_rounds=1)
+    assert len(trace.instructions) >= len(program)
+    assert int(np.count_nonzero(trace.instructions.wait_ps)) > 0
