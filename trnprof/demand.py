@@ -275,8 +275,10 @@ def _under_way(index: Index, region: Region) -> Spans:
     trace, rows = index.trace, region.transfers
     moved = trace.transfers
     trigger = moved.instruction[rows]
-    known = np.where(trigger >= 0, trace.instructions.start_ps[np.maximum(trigger, 0)], moved.start_ps[rows])
-    return np.minimum(known, moved.start_ps[rows]), np.maximum(moved.done_ps[rows], moved.end_ps[rows])
+    start = moved.start_ps[rows].copy()
+    linked = trigger >= 0
+    start[linked] = np.minimum(start[linked], trace.instructions.start_ps[trigger[linked]])
+    return start, np.maximum(moved.done_ps[rows], moved.end_ps[rows])
 
 
 def _cold_ps(trace: Trace, machine: Machine, tensor: Spans) -> int:

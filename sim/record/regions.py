@@ -23,16 +23,17 @@ def regions(timed: Schedule, strings: Strings, lead: int) -> tuple[Regions, np.n
         name.append(strings.code(program.kernel or "kernel"))
         source.append(NONE)
     line = program.source.astype(np.int64)
-    pairs, innermost = np.unique(np.where(line >= 0, inside * (len(strings) + 1) + line, -1 - inside), return_inverse=True)
+    stride = len(strings) + 1
+    pairs, innermost = np.unique(np.where(line >= 0, inside * stride + line, -1 - inside), return_inverse=True)
     number = np.zeros(pairs.size, np.int64)
     for at, pair in enumerate(pairs.tolist()):
         if pair < 0:
             number[at] = -1 - pair
             continue
         number[at] = len(parent)
-        parent.append(pair // (len(strings) + 1))
+        parent.append(pair // stride)
         kind.append(int(RegionKind.LINE))
-        code = pair % (len(strings) + 1)
+        code = pair % stride
         name.append(strings.code(_short(strings[code])))
         source.append(code)
     return _timed(timed, number[innermost], lead, parent=parent, kind=kind, name=name, source=source)

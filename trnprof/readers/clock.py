@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 PS_PER_NS = 1_000
 LIMIT_PS = 1 << 62
 PS_LOOK_LIKE = 30
-"""A profile whose last row is this many times its total time, read as ns, counts in ps (reported for trn3)."""
+"""A profile whose late rows lie at this many times its total time, read as ns, counts in ps (reported for trn3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +18,11 @@ class Clock:
     """Turns the file's time into ps since the start of the trace."""
 
     unit_ps: int = PS_PER_NS
-    base: float = 0
+    base: int = 0
 
     def point(self, time: float) -> int:
         """Exact for integers; fractions are rounded to the ps."""
-        if isinstance(time, int) and isinstance(self.base, int):
+        if isinstance(time, int):
             return (time - self.base) * self.unit_ps
         return round((time - self.base) * self.unit_ps)
 
@@ -29,12 +31,18 @@ class Clock:
         return abs(time - self.base) * self.unit_ps < LIMIT_PS
 
 
-def choose_clock(spans: Sequence[tuple[float, float]], total_s: float | None) -> Clock:
-    """The clock of a profile with the given (start, end) spans; `total_s` is the total time it reports."""
-    if not spans:
+def choose_clock(starts: Sequence[float], ends: Sequence[float], total_s: float | None) -> Clock:
+    """The clock of a profile; `total_s` is the total time it reports. Single rows that lie far off do not decide.
+
+    starts, ends : of all rows, in the file's unit, finite
+    """
+    if not len(starts):
         return Clock()
-    last = max(end for _, end in spans)
-    unit = 1 if total_s and last > PS_LOOK_LIKE * total_s * 1e9 else PS_PER_NS
-    first = min(start for start, _ in spans)
-    far = last * unit >= LIMIT_PS and (last - first) * unit < LIMIT_PS
-    return Clock(unit, first if far else 0)
+    low, high = np.asarray(starts, np.float64), np.asarray(ends, np.float64)
+    unit = 1 if total_s and np.quantile(high, 0.9) > PS_LOOK_LIKE * total_s * 1e9 else PS_PER_NS
+    middle = float(np.median(low))
+    if abs(middle) * unit < LIMIT_PS / 2:
+        return Clock(unit)
+    near = np.abs(low - middle) * unit < LIMIT_PS / 2
+    first = starts[int(np.argmin(np.where(near, low, np.inf)))]
+    return Clock(unit, int(first))

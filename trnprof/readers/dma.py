@@ -110,11 +110,10 @@ def _own_of(parent: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def _groups(packets: Columns, rows: np.ndarray) -> list[np.ndarray]:
-    """Rows that share core, queue, kind and parent."""
+    """Rows of the same queue of a core."""
     if not rows.size:
         return []
-    names = ("core", "ring", "queue_type", "_parent")
-    keys = np.stack([column(packets, name)[rows].astype(np.int64) for name in names])
+    keys = np.stack([column(packets, name)[rows].astype(np.int64) for name in ("core", "ring", "queue_type")])
     _, group = np.unique(keys, axis=1, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     return np.split(rows[order], np.flatnonzero(np.diff(group.ravel()[order])) + 1)

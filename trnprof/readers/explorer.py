@@ -112,14 +112,13 @@ def read(folder: Path) -> Trace:
 
 
 def _clock(source: Source) -> Clock:
-    """The clock that the extremes of instructions and packets ask for."""
-    spans = []
+    """The clock that instructions and packets ask for."""
+    starts, ends = [], []
     for table in ("Instruction", "DmaPacket", "DmaPacketAggregated"):
         start, end, sound = _span(source, table)
-        if sound.any():
-            spans.append((int(start[sound].min()), int(end[sound].max())))
-    total = number(source.first("Summary").get("total_time"))
-    return choose_clock(spans, total)
+        starts.append(start[sound])
+        ends.append(end[sound])
+    return choose_clock(np.concatenate(starts), np.concatenate(ends), number(source.first("Summary").get("total_time")))
 
 
 def _span(source: Source, table: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -138,14 +137,16 @@ def _timed(source: Source, table: str, clock: Clock, receipt: Receipt) -> tuple[
     start, end, sound = _span(source, table)
     receipt.read(table, sound.size)
     receipt.set_aside(table, "have no time, or end before they start", int((~sound).sum()))
-    far = sound & (np.abs(start.astype(float)) * clock.unit_ps >= LIMIT_PS)
-    fits = sound & ((np.maximum(np.abs((end - clock.base).astype(float)), 0) * clock.unit_ps) < LIMIT_PS)
-    fits &= ~far | bool(clock.base)
+    low, high = start - float(clock.base), end - float(clock.base)
+    fits = sound & (np.maximum(np.abs(low), np.abs(high)) * clock.unit_ps < LIMIT_PS)
     receipt.set_aside(table, "lie beyond 64-bit picoseconds", int((sound & ~fits).sum()))
-    base = int(clock.base)
-    columns = {"start_ps": (start[fits] - base) * clock.unit_ps, "end_ps": (end[fits] - base) * clock.unit_ps}
+    columns = {"start_ps": _ps(start[fits], clock), "end_ps": _ps(end[fits], clock)}
     columns["core"] = numbers(source.column(table, ("pcore_idx",)), sound.size)[0][fits]
     return columns, fits
+
+
+def _ps(time: np.ndarray, clock: Clock) -> np.ndarray:
+    return (time - clock.base) * clock.unit_ps
 
 
 def _instructions(source: Source, clock: Clock, strings: Strings, receipt: Receipt) -> Columns:
@@ -217,8 +218,7 @@ def _transfers(source: Source, clock: Clock, strings: Strings, receipt: Receipt)
     columns["_semaphore"] = _numbered(source.column(table, ("semaphore_id",)), kept, semaphore_of)
     trigger, has = numbers(source.column(table, ("trigger",)), kept.size)
     fits = has & (np.abs(trigger - float(clock.base)) * clock.unit_ps < LIMIT_PS)
-    placed = (np.where(fits, trigger, int(clock.base)) - int(clock.base)) * clock.unit_ps
-    columns["_trigger_ps"] = np.where(fits, placed, NONE)[kept]
+    columns["_trigger_ps"] = np.where(fits, _ps(np.where(fits, trigger, clock.base), clock), NONE)[kept]
     return columns
 
 
@@ -250,7 +250,7 @@ def _moments(source: Source, table: str, clock: Clock, receipt: Receipt) -> tupl
     receipt.read(table, kept.size)
     receipt.set_aside(table, "have no usable time", int((~kept).sum()))
     core, _ = numbers(source.column(table, ("pcore_idx",)), kept.size)
-    return (time[kept] - int(clock.base)) * clock.unit_ps, core[kept], kept
+    return _ps(time[kept], clock), core[kept], kept
 
 
 def _semaphores(source: Source, clock: Clock, receipt: Receipt) -> Columns:

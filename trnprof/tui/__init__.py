@@ -35,4 +35,4 @@ def run(
     code = app.run(mouse=mouse)
     if app.fault is not None:
         raise app.fault
-    return code or 0
+    return code if code is not None else app.return_code or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -37,6 +39,30 @@ INTERRUPTED = 130
 
 KEYS = {name: key.action for key in keys_of("terminal") for name in key.terminal}
 """The action of each key, by Textual's name of it."""
+
+
+class Opened(Message):
+    """The trace has been read and painted once."""
+
+    def __init__(self, scene: Scene):
+        super().__init__()
+        self.scene = scene
+
+
+class Failed(Message):
+    """It could not be."""
+
+    def __init__(self, fault: Exception):
+        super().__init__()
+        self.fault = fault
+
+
+class Found(Message):
+    """What a search found."""
+
+    def __init__(self, hits: Hits):
+        super().__init__()
+        self.hits = hits
 
 
 class Face(Widget, can_focus=True):
@@ -109,7 +135,7 @@ class TerminalApp(App[int]):
 
     def on_mount(self) -> None:
         self.query_one(Face).focus()
-        self.run_worker(self._read, thread=True, group="read")
+        self.beside(self._read)
         self._timer = self.set_interval(TICK, self.repaint)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -120,27 +146,33 @@ class TerminalApp(App[int]):
 
     # --- reading --------------------------------------------------------------------------------------------------
 
+    def beside(self, job: Callable[[], None]) -> None:
+        """Run a job in a thread that does not hold up leaving; it answers with a message."""
+        threading.Thread(target=job, daemon=True).start()
+
     def _read(self) -> None:
-        """In the worker: open the trace and paint it once, which fills every cache that the first key needs."""
+        """Open the trace and paint it once, which fills every cache that the first key needs."""
         try:
             session = self.opener()
             scene = Scene(session, actions.start(session, self.colour))
             pages.page(scene, max(self.size.width, 80), max(self.size.height, 24))
         except Exception as fault:
-            self.call_from_thread(self._failed, fault)
-        else:
-            self.call_from_thread(self._opened, scene)
+            self.post_message(Failed(fault))
+            return
+        self.post_message(Opened(scene))
+        for answer in (session.regions, session.source_lines, session.roofline):
+            answer()
 
-    def _opened(self, scene: Scene) -> None:
+    def on_opened(self, message: Opened) -> None:
         self._timer.stop()
-        self.scene = scene
+        self.scene = message.scene
         self.repaint()
 
-    def _failed(self, fault: Exception) -> None:
+    def on_failed(self, message: Failed) -> None:
         """A fault of the input is shown; any other ends the program and is told on the terminal that it leaves."""
         self._timer.stop()
-        self.fault = fault
-        if isinstance(fault, (TrnprofError, OSError)):
+        self.fault, self.scene, self.picture = message.fault, None, None
+        if isinstance(self.fault, (TrnprofError, OSError)):
             self.repaint()
         else:
             self.exit(TrnprofError.exit_code)
@@ -152,7 +184,11 @@ class TerminalApp(App[int]):
         if width < 1 or height < 1:
             return
         if self.scene is not None:
-            self.picture = pages.page(self.scene, width, height)
+            try:
+                self.picture = pages.page(self.scene, width, height)
+            except (TrnprofError, OSError) as fault:  # the trace went away while it was open
+                self.on_failed(Failed(fault))
+                return
             canvas = self.picture.canvas
         elif self.fault is not None:
             canvas = pages.failed(width, height, self.path.name, str(self.fault))
@@ -243,16 +279,12 @@ class TerminalApp(App[int]):
     # --- searching ------------------------------------------------------------------------------------------------
 
     def find(self, pattern: str) -> None:
-        """Search in a worker; a newer pattern overtakes an older one."""
+        """Search beside the screen; what answers an older pattern is passed over."""
         session = self.scene.session
+        self.beside(lambda: self.post_message(Found(session.search(pattern))))
 
-        def search() -> None:
-            hits = session.search(pattern)
-            self.call_from_thread(self._found, hits)
-
-        self.run_worker(search, thread=True, exclusive=True, group="search")
-
-    def _found(self, hits: Hits) -> None:
+    def on_found(self, message: Found) -> None:
+        hits = message.hits
         if self.scene is None:
             return
         state = self.scene.state

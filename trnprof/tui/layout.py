@@ -120,7 +120,7 @@ def _grow(rows: list[Row], left: int) -> list[Row]:
     where = {kind: [k for k, r in enumerate(rows) if r.track.kind == kind] for kind in _kinds(rows)}
     rates = [k for k in where.get("counter", []) if rows[k].track.id.endswith("_bytes_per_s")][:1]
     busiest = [k for k in where.get("instructions", []) if rows[k].track.lanes == 1 and not rows[k].track.minor]
-    busiest = sorted(busiest, key=lambda k: -(rows[k].track.busy or 0))[:3]
+    busiest = sorted(busiest, key=lambda k: -(rows[k].track.busy or 0))
     dotted = [k for kind in ("packets", "banks") for k in where.get(kind, [])]
     for k in where.get("regions", []):
         add(k, min(3, rows[k].track.lanes))
@@ -130,7 +130,7 @@ def _grow(rows: list[Row], left: int) -> list[Row]:
         left -= 1
     for k in rates:
         add(k, 4 if left >= 6 else 2)
-    for k in busiest if left >= len(busiest) else ():
+    for k in busiest[:3] if left >= 3 else ():
         add(k, 2)
     for k in dotted:
         if left >= -(-rows[k].track.lanes // 4) - rows[k].lines:

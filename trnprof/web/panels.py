@@ -171,7 +171,8 @@ def regions(session: Session) -> list[Part]:
         return [html.P("The trace names no regions.", className="mid")]
     body = [
         row([named(swatch(r.bound, True), html.Span(r.name, style={"paddingLeft": f"{r.depth * 10}px"}, title=r.name)),
-             r.took, r.share_words, dim(r.start)], (1, 2, 3), **{"data-region": str(r.row)})
+             r.took, r.share_words, dim(r.start)], (1, 2, 3),
+            **{"data-t0": str(r.t0_ps), "data-t1": str(r.t1_ps), "data-name": r.name})
         for r in found
     ]  # fmt: skip
     return [

@@ -82,8 +82,9 @@ def _draft(document: Document, receipt: Receipt) -> Draft:
     strings = Strings()
     instructions = timed(document.instruction, "instruction", receipt)
     dma = timed(document.dma, "dma", receipt)
-    spans = [(row.timestamp, row.timestamp + row.duration) for row in (*instructions, *dma)]
-    clock = choose_clock(spans, total_seconds(document))
+    starts = [row.timestamp for row in (*instructions, *dma)]
+    ends = [row.timestamp + row.duration for row in (*instructions, *dma)]
+    clock = choose_clock(starts, ends, total_seconds(document))
     if clock.unit_ps == 1:
         receipt.remark("Times are read as picoseconds: read as ns they exceed the profile's total time by far.")
     instructions = within(instructions, "instruction", clock, receipt)

@@ -171,7 +171,8 @@ def parse(data: bytes, path: str) -> Any:
         return json.loads(data.decode("utf-8", "replace"))
     except json.JSONDecodeError as fault:
         at = len(fault.doc[: fault.pos].encode())
-        whole = "cut off" if fault.pos >= len(fault.doc.rstrip()) - 1 else "not valid"
+        at_the_end = fault.pos >= len(fault.doc.rstrip()) or fault.msg.startswith("Unterminated")
+        whole = "cut off" if at_the_end else "not valid"
         raise InputError(
             f"{path}: the JSON is {whole} at byte {at} (line {fault.lineno}): {fault.msg}",
             remedy="write it again with neuron-explorer view --output-format json",
