@@ -176,7 +176,7 @@ def store(out: np.ndarray, values: np.ndarray) -> None:
 def _saturated(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     limits = np.iinfo(dtype)
     exact = np.rint(values.astype(np.float64))
-    return np.nan_to_num(np.clip(exact, limits.min, limits.max), copy=False, nan=0.0)
+    return np.nan_to_num(np.asarray(np.clip(exact, limits.min, limits.max)), copy=False)
 
 
 def _power_of_two(values: np.ndarray) -> np.ndarray:

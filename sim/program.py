@@ -188,6 +188,8 @@ class ProgramBuilder:
         """Launch grid; empty without one."""
         self.program: tuple[int, ...] = ()
         """This program's place in the grid."""
+        self.constants: dict[Hashable, View] = {}
+        """Tiles that a front end writes once and reads again: ones, identities."""
         self.findings: list[Finding] = []
         self._forms: dict[Hashable, int] = {}
         self.forms: list[Form] = []

@@ -115,8 +115,10 @@ class _Children:
         """The rows that point to any of these, ascending; int64."""
         low = np.searchsorted(self.keys, parents, "left")
         high = np.searchsorted(self.keys, parents, "right")
-        found = [self.order[a:b] for a, b in zip(low, high, strict=True) if b > a]
-        return np.sort(np.concatenate(found)).astype(np.int64) if found else np.empty(0, np.int64)
+        count = high - low
+        before = np.cumsum(count) - count
+        places = np.repeat(low - before, count) + np.arange(int(count.sum()))
+        return np.sort(self.order[places]).astype(np.int64)
 
 
 def measure(

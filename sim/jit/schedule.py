@@ -409,14 +409,17 @@ def arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets
     form, t, number = instructions[i, FORM], instructions[i, TRANSFER], queues[instructions[i, QUEUE], Q_CORE]
     service, hbm = forms[form, F_SERVICE], forms[form, F_HBM]
     first, last = FAR, time
+    column, packet = C_DMA + transfers[t, T_ENGINE], transfers[t, T_PACKET]
     for k in range(forms[form, F_ENGINES]):
-        column = C_DMA + (transfers[t, T_ENGINE] + k) % shared[DMA_ENGINES]
         start = max(time, cores[number, column])
         end = start + service
         cores[number, column] = end
-        packets[transfers[t, T_PACKET] + k, 0] = start
-        packets[transfers[t, T_PACKET] + k, 1] = end
+        packets[packet + k, 0] = start
+        packets[packet + k, 1] = end
         first, last = min(first, start), max(last, end)
+        column += 1
+        if column == cores.shape[1]:
+            column = C_DMA
     served = last
     if hbm > 0:
         cores[number, C_HBM] = max(cores[number, C_HBM], time) + hbm

@@ -19,6 +19,11 @@ from sim.nki.tensor import MemoryRegion, NkiTensor
 from sim.trace import Memory
 
 
+FP32 = dtypes.parse("float32")
+MOVING_COLUMNS = 512
+"""Most columns that one matmul moves (NKI: gemm_moving_fmax)."""
+
+
 class Function:
     """A function of `nki.language` that also serves as `op=` of an instruction."""
 
@@ -50,23 +55,33 @@ def result_dtype(x: Any, y: Any, dtype: Any = None) -> Any:
     return kinds[0] if len(kinds) == 1 or kinds[0] == kinds[1] else dtypes.promote(kinds[0], kinds[1])
 
 
-def broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
-    """One partition repeated on many: ones[1, partitions].T @ tile[1, n] on the Tensor Engine, then out of PSUM."""
-    limit = 512
+def broadcast_partitions(tile: NkiTensor, partitions: int, dtype: Any = None) -> NkiTensor:
+    """One partition repeated on many: ones[1, partitions].T @ tile[1, n] on the Tensor Engine.
+
+    ScalarE takes the product out of PSUM, as profiles of compiled kernels show it.
+    """
     flat = tile.reshape((1, tile.size))
-    ones = new_tile((1, partitions), dtypes.parse("float32"))
-    isa.memset(ones, 1.0)
-    out = new_tile((partitions, flat.shape[1]), tile.dtype)
-    if flat.dtype != ones.dtype:
-        wide = new_tile(flat.shape, ones.dtype)
+    if flat.dtype != FP32:
+        wide = new_tile(flat.shape, FP32)
         isa.tensor_copy(wide, flat)
         flat = wide
-    for first in range(0, flat.shape[1], limit):
-        part = flat[:, first : min(first + limit, flat.shape[1])]
-        psum = new_tile((partitions, part.shape[1]), ones.dtype, MemoryRegion.psum)
-        isa.nc_matmul(psum, ones, part)
-        isa.tensor_copy(out[:, first : first + part.shape[1]], psum)
+    out = new_tile((partitions, flat.shape[1]), dtypes.parse(dtype or tile.dtype))
+    for first in range(0, flat.shape[1], MOVING_COLUMNS):
+        part = flat[:, first : min(first + MOVING_COLUMNS, flat.shape[1])]
+        psum = new_tile((partitions, part.shape[1]), FP32, MemoryRegion.psum)
+        isa.nc_matmul(psum, _ones(partitions), part)
+        isa.activation(out[:, first : first + part.shape[1]], FUNCTIONS["copy"], psum)
     return out.reshape((partitions, *tile.shape[1:]))
+
+
+def _ones(partitions: int) -> NkiTensor:
+    """The row of ones that broadcasts multiply by, written once a kernel."""
+    constants = builder().constants
+    if ("ones", partitions) not in constants:
+        ones = new_tile((1, partitions), FP32)
+        isa.memset(ones, 1.0)
+        constants["ones", partitions] = ones
+    return constants["ones", partitions]
 
 
 def _unary(name: str) -> Function:
@@ -166,7 +181,7 @@ BINARY = (
     "add subtract multiply divide power maximum minimum abs_max abs_min equal not_equal less less_equal greater "
     "greater_equal bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor mod fmod"
 ).split()
-FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in UNARY} | {name: _binary(name) for name in BINARY}
+FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in (*UNARY, "copy")} | {name: _binary(name) for name in BINARY}
 globals().update(FUNCTIONS)
 
 
@@ -206,7 +221,7 @@ def _cos(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
 
 
 def _sine_of(x: NkiTensor, shift: float, dtype: Any) -> NkiTensor:
-    single = dtypes.parse("float32")
+    single = FP32
     turned = new_tile(x.shape, single)
     isa.tensor_scalar(turned, x, FUNCTIONS["add"], shift + pi, op1=FUNCTIONS["mod"], operand1=2 * pi)
     centred = combine(FUNCTIONS["add"], turned, -pi, single)
@@ -289,4 +304,4 @@ def _as_tile(value: Any, shape: tuple[int, ...], kind: Any, fresh: bool) -> NkiT
     return tile
 
 
-__all__ = [*FUNCTIONS, "where"]
+__all__ = [*(name for name in FUNCTIONS if name != "copy"), "where"]

@@ -255,8 +255,8 @@ def broadcast_to(x: NkiTensor, shape: tuple[int, ...], dtype: Any = None) -> Nki
         return x
     if len(wanted) != x.ndim or any(have not in (1, want) for have, want in zip(x.shape, wanted)):
         raise InputError(f"nl.broadcast_to: {list(x.shape)} cannot become {list(wanted)}", source=builder().where())
-    tile = broadcast_partitions(x, wanted[0]) if x.shape[0] != wanted[0] else x
-    return copy(tile.broadcast_to(wanted), dtype)
+    tile = broadcast_partitions(x, wanted[0], dtype) if x.shape[0] != wanted[0] else x
+    return tile if tile.shape == wanted else copy(tile.broadcast_to(wanted), dtype)
 
 
 def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:

@@ -137,7 +137,8 @@ def verdicts(found: Sequence[VerdictCard], width: int) -> list[Line]:
         glyph = BOUND_GLYPHS[verdict.colour].glyph
         region = f"  {verdict.region}" if verdict.region else ""
         lines.append([(f"{glyph} ", ink.BOUND + verdict.colour), (verdict.title, STRONG), (region, ink.MID)])
-        lines.append([*bar(verdict.shares, min(28, width // 2)), (f"  {verdict.margin}", ink.MID)])
+        room = max(8, min(28, width - width_of(verdict.margin) - 2))
+        lines.append([*bar(verdict.shares, room), (f"  {verdict.margin}", ink.MID)])
         for evidence in verdict.evidence:
             lines += _wrapped(evidence.sentence, width, f"{evidence.share_words:>5} ")
         lines.append([])
@@ -166,8 +167,9 @@ def area(found: AreaCard, width: int) -> list[Line]:
     head = [("▞ ", ink.ACCENT), (found.title, STRONG), (f"  {verdict.title}, {verdict.margin}", ink.TEXT)]
     shares = [(f"{share.short} {share.share_words}  ", ink.MID) for share in verdict.shares if share.share]
     lines: list[Line] = [head, [*bar(verdict.shares, 20), ("  ", ink.TEXT), *shares]]
-    pairs = [f"{fact.name.lower()} {fact.words}" for fact in found.facts]
-    lines += [[(text, ink.TEXT)] for text in textwrap.wrap("   ".join(pairs), width)]
+    lines += _flowed(
+        [[(f"{fact.name.lower()} ", ink.DIM), (f"{fact.words}   ", ink.TEXT)] for fact in found.facts], width
+    )
     if found.dot:
         dot = found.dot
         reached = f"{dot.performance} at {dot.intensity} FLOP/B, {dot.roof_share} of its roof"
@@ -177,18 +179,32 @@ def area(found: AreaCard, width: int) -> list[Line]:
     return lines
 
 
+def _flowed(parts: Iterable[Line], width: int) -> list[Line]:
+    """Short pieces one after another, none of them broken."""
+    lines: list[list[tuple[str, int]]] = [[]]
+    left = width
+    for part in parts:
+        length = sum(width_of(text) for text, _ in part)
+        if length > left and lines[-1]:
+            lines.append([])
+            left = width
+        lines[-1] += part
+        left -= length
+    return lines
+
+
 def engines(rows: Sequence[EngineRow]) -> list[Line]:
-    head: Line = [(f"{'engine':<14}{'busy':>21}{'active':>12}{'instructions':>14}", ink.DIM)]
+    head: Line = [(f"{'engine':<20}{'busy':>19}{'active':>12}{'instructions':>14}", ink.DIM)]
     return [head, *(_engine(row) for row in rows)]
 
 
 def _engine(row: EngineRow) -> Line:
-    full, empty = cells.gauge(row.share, 14)
+    full, empty = cells.gauge(row.share, 12)
     colour = ink.ENGINE + row.colour
-    name = clipped(row.name, 11)
+    name = clipped(row.name, 17)
     return [
         ("■ ", colour),
-        (f"{name:<12}", ink.TEXT),
+        (f"{name:<18}", ink.TEXT),
         (full, colour),
         (empty, ink.DIM),
         (f"{row.share_words:>7}", STRONG),

@@ -213,7 +213,8 @@ def panel(picture: Picture, scene: Scene) -> None:
     if twice:
         for line in range(y, y + height):
             canvas.put(x + left + 1, line, "│", ink.DIM)
-        lines = panels.verdicts(scene.session.verdicts(), width - left - 4)
+        judged = (scene.session.area(*state.area).verdict,) if state.area else scene.session.verdicts()
+        lines = panels.verdicts(judged, width - left - 4)
         panels.draw(canvas, lines, x + left + 4, y, width - left - 4, height)
     elif picture.shape.side and state.tab == 0:
         _below_card(canvas, scene, x, y, width, height)
@@ -222,7 +223,8 @@ def panel(picture: Picture, scene: Scene) -> None:
 def _below_card(canvas: Canvas, scene: Scene, x: int, y: int, width: int, height: int) -> None:
     """Beside tall tracks there is room for the verdict and the roofline under the card."""
     used = min(len(contents(scene, height, width)), height - 20)
-    lines = panels.verdicts(scene.session.verdicts()[:1], width)
+    judged = scene.session.area(*scene.state.area).verdict if scene.state.area else scene.session.verdicts()[0]
+    lines = panels.verdicts((judged,), width)
     y, height = y + used + 1, height - used - 1
     panels.draw(canvas, [[("Verdict", STRONG)], *lines], x, y, width, min(height, 12))
     taken = min(len(lines) + 2, 12)

@@ -22,9 +22,7 @@ def create_app(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
     return build(paths, hosts)
 
 
-def serve(
-    paths: Sequence[str | Path], host: str = "127.0.0.1", port: int = 8050, open_browser: bool = False
-) -> None:
+def serve(paths: Sequence[str | Path], host: str = "127.0.0.1", port: int = 8050, open_browser: bool = False) -> None:
     """Serve until interrupted; says where on stderr.
 
     port   : the next free one when it is taken, any with 0

@@ -30,7 +30,10 @@ def add_callbacks(app: Dash, library: Library) -> None:
         lambda ask: chart(library, ask)
     )
     app.clientside_callback(
-        ClientsideFunction("trnprof", "begin"), Output("begun", "data"), Input("trace", "data"), State("page", "children")
+        ClientsideFunction("trnprof", "begin"),
+        Output("begun", "data"),
+        Input("trace", "data"),
+        State("page", "children"),
     )
     for graph in ("graph-tab", "graph-page"):
         app.clientside_callback(
@@ -149,4 +152,6 @@ def chart(library: Library, ask: dict[str, Any] | None) -> list[Part]:
         return [html.P(str(fault), className="bad", role="alert")]
     size = (min(4000, max(260, int(ask.get("width") or 900))), min(3000, max(260, int(ask.get("height") or 560))))
     area = tuple(int(t) for t in ask["area"]) if ask.get("area") else None
-    return screens.roofline_page(session, dcc.Graph(id="graph-page", figure=_figure(session, ask, size, area), config=GRAPH))
+    return screens.roofline_page(
+        session, dcc.Graph(id="graph-page", figure=_figure(session, ask, size, area), config=GRAPH)
+    )

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 TERA = 1e12
 FONT = '-apple-system, "Segoe UI", Inter, Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif'
 
-_DASHES = {"tensor.sparse": "2px 6px", "tensor.fp8": "7px 3px", "tensor.mx": "4px 3px", "dma": "7px 3px", "link": "2px 6px"}
+_DASHES = {
+    "tensor.sparse": "2px 6px",
+    "tensor.fp8": "7px 3px",
+    "tensor.mx": "4px 3px",
+    "dma": "7px 3px",
+    "link": "2px 6px",
+}
 _CHARACTER = 6.1
 """Width of a label's character, px, for keeping labels apart."""
 
@@ -55,10 +61,14 @@ class Plane:
     @property
     def slope(self) -> float:
         """Angle of a line of constant bandwidth, degrees; up is negative."""
-        return -math.degrees(math.atan2(self.y(self.chart.y.low) - self.y(self.chart.y.low * 10), self.x(self.chart.x.low * 10)))
+        return -math.degrees(
+            math.atan2(self.y(self.chart.y.low) - self.y(self.chart.y.low * 10), self.x(self.chart.x.low * 10))
+        )
 
 
-def roofline(chart: Chart, dots: tuple[Dot, ...], theme: str, size: tuple[int, int], chosen: Dot | None = None) -> go.Figure:
+def roofline(
+    chart: Chart, dots: tuple[Dot, ...], theme: str, size: tuple[int, int], chosen: Dot | None = None
+) -> go.Figure:
     """The chart with its dots; `customdata` of a dot is what a click selects: [t0, t1, name, region].
 
     dots : `chart.dots` in words, in the same order
@@ -109,7 +119,9 @@ def _name_roof(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: dict[
         place = dict(x=1, xref="paper", xanchor="right", yanchor="bottom", font=dict(color=colours["text-2"], size=11))
     else:
         name = f"{ceiling.name}  {words.digits(ceiling.value / TERA)}"
-        place = dict(x=1, xref="paper", xanchor="left", xshift=8, yanchor="middle", font=dict(color=colours["text"], size=11))
+        place = dict(
+            x=1, xref="paper", xanchor="left", xshift=8, yanchor="middle", font=dict(color=colours["text"], size=11)
+        )
     figure.add_annotation(text=name, y=y, showarrow=False, **place)
 
 
@@ -186,11 +198,17 @@ def _escape(text: str) -> str:
 
 
 def _name_dots(
-    figure: go.Figure, plane: Plane, points: tuple[Point, ...], dots: tuple[Dot, ...], sizes: list[float], colours: dict[str, str]
+    figure: go.Figure,
+    plane: Plane,
+    points: tuple[Point, ...],
+    dots: tuple[Dot, ...],
+    sizes: list[float],
+    colours: dict[str, str],
 ) -> None:
     """Names beside their dots; one that would collide moves down, then is left to the table."""
     taken: list[tuple[float, float, float]] = [
-        (plane.x(p.intensity) - s / 2, plane.x(p.intensity) + s / 2, plane.y(p.achieved)) for p, s in zip(points, sizes, strict=True)
+        (plane.x(p.intensity) - s / 2, plane.x(p.intensity) + s / 2, plane.y(p.achieved))
+        for p, s in zip(points, sizes, strict=True)
     ]
     for point, dot, size in zip(points, dots, sizes, strict=True):
         text = words.plain(dot.name, 28)
@@ -198,7 +216,9 @@ def _name_dots(
         width = _CHARACTER * max(len(text), len(dot.performance) + 10)
         home = plane.y(point.achieved)
         free = (home + k * _LINE for k in (0, 1, 2, 3, -1, -2))
-        y = next((y for y in free if not _collides(taken, left, left + width, y, home) and 0 < y < plane.inner[1] - 6), None)
+        y = next(
+            (y for y in free if not _collides(taken, left, left + width, y, home) and 0 < y < plane.inner[1] - 6), None
+        )
         if y is None or left + width > plane.inner[0] + plane.margin["r"]:
             continue
         taken.append((left, left + width, y))
@@ -232,7 +252,9 @@ def _lay_out(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
         tickfont=dict(color=colours["text-3"], size=11), title_font=dict(color=colours["text-3"], size=11),
         exponentformat="none", tickformat=",~g",
     )  # fmt: skip
-    title = chart.y.title.replace("FLOP/s", "TFLOP/s") if "operations" not in chart.y.title else "Tera-operations a second"
+    title = (
+        chart.y.title.replace("FLOP/s", "TFLOP/s") if "operations" not in chart.y.title else "Tera-operations a second"
+    )
     figure.update_layout(
         width=plane.width,
         height=plane.height,

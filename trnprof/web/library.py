@@ -44,7 +44,9 @@ class Library:
     def session(self, name: str) -> Session:
         """The trace of that name; raises InputError for a name that is not served or a file that cannot be read."""
         if name not in self.paths:
-            raise InputError(f"{name}: no trace of that name is open", remedy=f"open are {', '.join(self.paths) or 'none'}")
+            raise InputError(
+                f"{name}: no trace of that name is open", remedy=f"open are {', '.join(self.paths) or 'none'}"
+            )
         with self._locks[name]:
             found = self._get(name)
             if found is None:

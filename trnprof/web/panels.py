@@ -22,7 +22,11 @@ TAB_NAMES = {
 assert tuple(TAB_NAMES) == TABS
 
 NOTHING = html.P(
-    ["Nothing is selected. Click an instruction, a gap or a region, or press ", html.Kbd("."), " for the first in view."],
+    [
+        "Nothing is selected. Click an instruction, a gap or a region, or press ",
+        html.Kbd("."),
+        " for the first in view.",
+    ],
     className="mid",
 )
 
@@ -45,16 +49,18 @@ def instruction(card: Card) -> list[Part]:
     parts: list[Part] = [head(card.title, copy_button(), before=key(card.colour)), facts(card.facts)]
     if card.achieved:
         sentence = [html.B(card.achieved.words), f": {card.achieved.sentence}"]
-        parts += [heading("Achieved against peak"), meter(card.achieved.share, colour), html.P(sentence, className="mid")]
+        parts += [
+            heading("Achieved against peak"),
+            meter(card.achieved.share, colour),
+            html.P(sentence, className="mid"),
+        ]
     if card.wait:
         parts += [heading(card.wait.name), html.P([html.B(card.wait.words), mid(f" {card.wait.note}")])]
     if card.operands:
         rows = [row([dim(o.role), o.place, mid(o.shape)], (2,)) for o in card.operands]
         parts += [heading("Operands"), html.Table(html.Tbody(rows))]
     if card.source:
-        source = html.Button(
-            html.Code(card.source.words, className="clip"), className="jump", **{"data-tab": "source"}
-        )
+        source = html.Button(html.Code(card.source.words, className="clip"), className="jump", **{"data-tab": "source"})
         parts += [heading("Source"), source]
     if card.transfers:
         rows = [row([f.name, f.words, mid(f.note)], (1, 2), **{"data-transfer": str(f.value)}) for f in card.transfers]

@@ -26,13 +26,17 @@ LABEL = (
 
 def brand() -> html.A:
     bars = [html.I(className=f"bar {name}") for name in ("tensor", "vector", "scalar")]
-    return html.A([html.Span(bars, className="logo"), html.Span("trnprof", className="hide-s")], className="brand", href="/")
+    return html.A(
+        [html.Span(bars, className="logo"), html.Span("trnprof", className="hide-s")], className="brand", href="/"
+    )
 
 
 def mark(meta: Facts) -> html.Span:
     """Captured or emulated, never alike."""
     hint = "Times are the emulator's estimates" if meta.estimated else "Measured on hardware"
-    return html.Span(f"{meta.mark}, {meta.device}", className=f"mark {'estimate' if meta.estimated else ''}", title=hint)
+    return html.Span(
+        f"{meta.mark}, {meta.device}", className=f"mark {'estimate' if meta.estimated else ''}", title=hint
+    )
 
 
 def header(library: Library, name: str, meta: Facts | None) -> html.Header:
@@ -43,7 +47,9 @@ def header(library: Library, name: str, meta: Facts | None) -> html.Header:
     if meta is not None:
         parts += [_search(), _colours()]
     parts += [
-        html.Button("Theme", className="btn quiet", title="Theme: dark, light, high contrast (T)", **{"data-act": "theme"}),
+        html.Button(
+            "Theme", className="btn quiet", title="Theme: dark, light, high contrast (T)", **{"data-act": "theme"}
+        ),
         html.Button("Save", className="btn quiet hide-m", title="Save the picture (e)", **{"data-act": "export"}),
         html.Button("?", className="btn quiet hide-s", title="Keys", **{"data-act": "help", "aria-label": "Keys"}),
     ]
@@ -63,14 +69,18 @@ def _traces(library: Library, name: str, meta: Facts) -> Part:
 
 
 def _search() -> html.Label:
-    field = dcc.Input(id="q", type="text", placeholder="Search, regex", debounce=False, autoComplete="off", maxLength=200)
+    field = dcc.Input(
+        id="q", type="text", placeholder="Search, regex", debounce=False, autoComplete="off", maxLength=200
+    )
     return html.Label([html.Span("⌕", **{"aria-hidden": "true"}), field, html.Span(id="hits", className="dim"), html.Kbd("/")],
                       className="search")  # fmt: skip
 
 
 def _colours() -> html.Span:
     buttons = [
-        html.Button(name.capitalize(), **{"data-colour": name, "aria-pressed": "true" if name == COLOURS[0] else "false"})
+        html.Button(
+            name.capitalize(), **{"data-colour": name, "aria-pressed": "true" if name == COLOURS[0] else "false"}
+        )
         for name in COLOURS
     ]
     return html.Span(buttons, className="seg hide-s", role="group", **{"aria-label": "Colour by"})
@@ -120,7 +130,12 @@ def stage(meta: Facts) -> html.Div:
 
 def panel() -> html.Aside:
     tabs = [
-        html.Button(name, role="tab", id=f"tab-{tab}", **{"data-tab": tab, "aria-selected": "true" if tab == TABS[0] else "false"})
+        html.Button(
+            name,
+            role="tab",
+            id=f"tab-{tab}",
+            **{"data-tab": tab, "aria-selected": "true" if tab == TABS[0] else "false"},
+        )
         for tab, name in TAB_NAMES.items()
     ]
     return html.Aside(
@@ -194,10 +209,14 @@ def words_of(ceiling) -> str:
 def help_page() -> html.Div:
     """All keys, from the one table."""
     groups = [
-        html.Section([html.H3(group), *[html.P([html.Span(k.words), html.Span([html.Kbd(s) for s in k.shown])]) for k in keys]])
+        html.Section(
+            [html.H3(group), *[html.P([html.Span(k.words), html.Span([html.Kbd(s) for s in k.shown])]) for k in keys]]
+        )
         for group, keys in grouped("web")
     ]
-    head = html.Div([html.H2("Keys, the same in the browser and the terminal", className="grow"), html.Kbd("Esc")], className="row")
+    head = html.Div(
+        [html.H2("Keys, the same in the browser and the terminal", className="grow"), html.Kbd("Esc")], className="row"
+    )
     mouse = html.P(
         "Mouse: wheel zooms at the pointer, drag and Shift+wheel pan, Shift+drag selects an area, click selects, double click "
         "fits. Touch: one finger pans, two zoom.",

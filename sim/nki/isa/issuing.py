@@ -14,7 +14,7 @@ from sim.errors import InputError, UnsupportedError
 from sim.memory import PARTITIONS, View
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
-from sim.program import Op, ProgramBuilder
+from sim.program import Form, Op, ProgramBuilder, Role
 from sim.trace import Engine
 
 QUADRANT = 32
@@ -60,13 +60,12 @@ def issue(
     raises : InputError with call and source line
     """
     program = builder()
-    try:
-        for view in operands:
-            pitch = view.layout.pitch
-            if pitch and view.offset >= pitch:
-                _check_start(view, pitch)
-    except AttributeError:
-        raise no_tensor(op, operands, program) from None
+    for view in operands:
+        layout = getattr(view, "layout", None)
+        if layout is None:
+            raise no_tensor(op, operands, program)
+        if layout.pitch and view.offset >= layout.pitch:
+            _check_start(view, layout.pitch)
     return append(program, op, operands, static, name, on, immediates)
 
 
@@ -80,25 +79,33 @@ def append(
     numbers: dict,
 ) -> NkiInstruction:
     """`issue` without the rule for start partitions, which DMA engines do not know."""
-    first = None
+    first, narrow = None, False
+    for view in operands:
+        if not isinstance(view, NkiTensor):
+            raise no_tensor(op, operands, program)
+        if view.indirection is not None:
+            first = _load_offset(program, op, view, on)
+        narrow |= view.layout.dtype is dtypes.tfloat32
     try:
-        for view in operands:
-            if view.indirection is not None:
-                first = _load_offset(program, op, view, on)
         index = program.issue(op, operands, static, name, **numbers)
-    except AttributeError:
-        wrong = no_tensor(op, operands, program)
-        if wrong is None:
-            raise
-        raise wrong from None
     except InputError as error:
         if error.source is not None:
             raise
         raise InputError(f"{op.call}: {error.message}", source=program.where(), remedy=error.remedy) from None
+    if narrow and program.values:
+        _round_results(program.last_form, operands)
     if first is None:
         return NkiInstruction(program, index, index)
     program.order(first, index)
     return NkiInstruction(program, first, index)
+
+
+def _round_results(form: Form, operands: tuple[View, ...]) -> None:
+    """An engine writes tfloat32 as fp32, whose storage it shares; here it loses the bits that tfloat32 lacks."""
+    for view, role in zip(operands, form.roles, strict=True):
+        if role is not Role.READ and view.layout.dtype is dtypes.tfloat32:
+            array = view.array()
+            array[...] = dtypes.round_tf32(array)
 
 
 def _load_offset(program: ProgramBuilder, op: Op, view: NkiTensor, on: Engine) -> int:
@@ -109,12 +116,11 @@ def _load_offset(program: ProgramBuilder, op: Op, view: NkiTensor, on: Engine) -
     return program.issue(sync.LOAD, (index,), (on,))
 
 
-def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError | None:
-    for place, operand in enumerate(operands):
-        if not isinstance(operand, View):
-            what = f"operand {place} is {operand!r} of type {type(operand).__name__}"
-            return InputError(f"{op.call}: {what}, must be a tensor", source=program.where())
-    return None
+def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError:
+    """The error for the first operand that is no tensor."""
+    place, wrong = next((i, operand) for i, operand in enumerate(operands) if not isinstance(operand, NkiTensor))
+    what = f"operand {place} is {wrong!r} of type {type(wrong).__name__}"
+    return InputError(f"{op.call}: {what}, must be a tensor", source=program.where())
 
 
 def _check_start(view: View, pitch: int) -> None:

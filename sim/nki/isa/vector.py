@@ -112,7 +112,7 @@ def scalar_tensor_tensor(
 ) -> NkiInstruction:
     """dst = (data <op0> operand0) <op1> operand1; operand0 a number or [P, 1] tile, operand1 a tile like data."""
     call = "scalar_tensor_tensor"
-    check_dtype(call, dst, dtype)
+    check_dtype(dtype)
     views, column, value = split(operand0)
     static = (
         functions.alu(op0, call, "op0"),

@@ -47,7 +47,7 @@ def tensor_tensor_scan(
 ) -> NkiInstruction:
     """dst[:, i] = op1(op0(data0[:, i], dst[:, i - 1]), data1[:, i]); `initial` stands before the first."""
     call = "tensor_tensor_scan"
-    check_dtype(call, dst, dtype)
+    check_dtype(dtype)
     views, column, value = split(initial)
     static = (
         functions.alu(op0, call, "op0"),
@@ -102,7 +102,7 @@ def tensor_scalar_reduce(
 ) -> NkiInstruction:
     """dst = data <op0> operand0, and its fold over all free dimensions into reduce_res."""
     call = "tensor_scalar_reduce"
-    check_dtype(call, dst, dtype)
+    check_dtype(dtype)
     if reverse0:
         raise InputError(
             f"nki.isa.{call}: reverse0: True is not supported by the hardware yet", source=builder().where()

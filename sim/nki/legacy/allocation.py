@@ -35,7 +35,7 @@ class Buffer:
         """
         if self.place is None:
             return None
-        given = self.place(block or (0,), shape[0], width)
+        given = self.place(block, shape[0], width)
         try:
             numbers = tuple(int(number) for number in given)
         except TypeError:
@@ -51,6 +51,8 @@ class Buffer:
 
 def _modulo(base: int, tiles: tuple[int, ...], index: tuple[int, ...], scale: int) -> int:
     """base + row-major number of the block index taken modulo the tiles of each dimension, times scale."""
+    if not index:
+        return base
     sizes = tiles or (1,) * len(index)
     if len(sizes) != len(index):
         raise InputError(f"mod_alloc: {tiles} for a tensor of {len(index)} block dimensions", source=builder().where())

@@ -16,7 +16,7 @@ from sim.engines.tensor import MATMUL
 from sim.errors import InputError, UnsupportedError
 from sim.memory import View
 from sim.nki import isa
-from sim.nki.legacy.operands import in_sbuf, operand
+from sim.nki.legacy.operands import Cut, in_sbuf, operand
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
@@ -179,9 +179,12 @@ def _redirected(program: ProgramBuilder, target: Tile, value: Tile, accumulate: 
 
 def _reduce_into(target: Tile, value: Tile) -> None:
     """`tile[...] = nl.loop_reduce(x, op)`: the tile itself is the running result."""
-    op, x = value.reduction
-    target.check("assignment")
-    isa.tensor_tensor(target, target, _other_memory(target, x), op)
+    op, mask = value.reduction
+    x = Tile(value.storage, value.layout, value.offset, value.indirection, value.bounds)
+    part = Cut("nl.loop_reduce", mask, target.shape, target, x)
+    if not part.empty:
+        into, x = part.operands
+        isa.tensor_tensor(into, into, _other_memory(into, x), op)
 
 
 def _other_memory(target: Tile, x: Tile) -> Tile:

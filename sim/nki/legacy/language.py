@@ -1,10 +1,8 @@
-"""`neuronxcc.nki.language`: tensors, moves, loops and constants of the legacy API."""
+"""`neuronxcc.nki.language`: tensors, moves and constants of the legacy API."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -14,18 +12,19 @@ from sim import dtypes
 from sim.errors import InputError, UnsupportedError
 from sim.memory import PARTITIONS, storage_dtype
 from sim.nki import isa
-from sim.nki.language import DynamicSlice, MemoryRegion, hbm, is_hbm, private_hbm, psum, sbuf, shared_hbm
-from sim.nki.language import _TileSize as CurrentTileSize
-from sim.nki.legacy.allocation import Buffer
+from sim.nki import language as current
+from sim.nki.language import hbm, private_hbm, psum, sbuf, shared_hbm
+from sim.nki.legacy.allocation import Buffer, buffer_of
 from sim.nki.legacy.blocks import BlockTensor, ParDim, block_dims
-from sim.nki.legacy.functions import EXPORTED, FUNCTIONS, matmul, transpose
+from sim.nki.legacy.functions import EXPORTED, matmul, transpose
 from sim.nki.legacy.index import Grid, arange, mgrid
 from sim.nki.legacy.launch_grid import nc, spmd_dim
+from sim.nki.legacy.loops import affine_range, loop_reduce, sequential_range, static_range
 from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, tile
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import active, builder
-from sim.program import ProgramBuilder
-from sim.trace import Memory, RegionKind
+from sim.nki.tensor import DynamicSlice, MemoryRegion
+from sim.trace import Memory
 
 globals().update(EXPORTED)
 
@@ -33,4 +32,307 @@ bool_, int8, int16, int32 = np.bool_, np.int8, np.int16, np.int32
 uint8, uint16, uint32 = np.uint8, np.uint16, np.uint32
 float16, float32, bfloat16 = np.float16, np.float32, dtypes.bfloat16
 float8_e4m3, float8_e5m2, tfloat32 = dtypes.float8_e4m3, dtypes.float8_e5m2, dtypes.tfloat32
-par_dim = ParDim
+par_dim, ds = ParDim, DynamicSlice
+
+
+class _Limits:
+    """`nl.fp32.min`, `nl.bfp16.min`: the most negative finite number of a format."""
+
+    def __init__(self, dtype: Any):
+        self.min = float(ml_dtypes.finfo(dtype).min)
+
+
+fp32, bfp16 = _Limits(np.float32), _Limits(ml_dtypes.bfloat16)
+
+
+class _TileSize(type(current.tile_size)):  # type: ignore[misc]
+    """Tile sizes that module code of a kernel file asks for, too, before there is a device."""
+
+    psum_fmax = 512
+    """fp32 elements of a PSUM bank."""
+
+    @property
+    def total_available_sbuf_size(self) -> int:
+        return self.sbuf_fmax_bytes
+
+
+tile_size = _TileSize()
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def ndarray(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+    """A new tensor with undefined contents; dimensions left of `nl.par_dim` are block dimensions.
+
+    buffer : nl.sbuf by default; nl.psum, nl.hbm, nl.shared_hbm, or an allocation of nki.compiler
+    """
+    return _tensor("nl.ndarray", shape, dtype, buffer, name, None)
+
+
+def full(
+    shape: Any, fill_value: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any
+) -> Tile | BlockTensor:
+    """A new tensor with one value in every element."""
+    return _tensor("nl.full", shape, dtype, buffer, name, operand(fill_value, "nl.full"))
+
+
+def zeros(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+    """A new tensor of zeros; in PSUM the first matmul that is added overwrites, so nothing is written."""
+    return _tensor("nl.zeros", shape, dtype, buffer, name, 0)
+
+
+def ones(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+    return _tensor("nl.ones", shape, dtype, buffer, name, 1)
+
+
+def empty_like(a: Any, dtype: Any = None, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+    return ndarray(a.shape, dtype or a.dtype, buffer=buffer, name=name)
+
+
+def zeros_like(a: Any, dtype: Any = None, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+    return zeros(a.shape, dtype or a.dtype, buffer=buffer, name=name)
+
+
+def _tensor(call: str, shape: Any, dtype: Any, buffer: Any, name: str, value: Any) -> Tile | BlockTensor:
+    sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    placed = buffer_of(sbuf if buffer is None else buffer)
+    if placed is None:
+        region = current._region(buffer or sbuf)
+        if region.memory is Memory.HBM:
+            return _in_hbm(call, sizes, dtype, region, name, value)
+        placed = Buffer(region.memory, None)
+    blocks = block_dims(sizes)
+    sizes = tuple(int(size) for size in sizes)
+    fault = current._shape_fault(sizes[blocks:] if len(sizes) - blocks > 1 else (*sizes[blocks:], 1), _region(placed))
+    if fault:
+        raise InputError(f"{call}: shape {list(sizes)} in {_region(placed).value}: {fault}", source=builder().where())
+    kind = dtypes.parse(dtype)
+    make = _Maker(sizes[blocks:], kind, placed, name, value)
+    return BlockTensor(sizes, blocks, kind, name, make.block) if blocks else make.block(())
+
+
+def _region(buffer: Buffer) -> MemoryRegion:
+    return MemoryRegion(buffer.memory.name.lower())
+
+
+def _in_hbm(call: str, sizes: tuple, dtype: Any, region: MemoryRegion, name: str, value: Any) -> Tile:
+    made = Tile.of(current.ndarray(tuple(int(size) for size in sizes), dtype, region, name))
+    if value is not None:
+        store(made, value)
+    return made
+
+
+class _Maker:
+    """Makes the blocks of one tensor, at the kernel's addresses and with the tensor's initial value."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, buffer: Buffer, name: str, value: Any):
+        self.shape = shape if len(shape) > 1 else (*shape, 1)
+        self.dtype = dtype
+        self.buffer = buffer
+        self.name = name
+        self.value = value
+
+    def block(self, place: tuple[int, ...]) -> Tile:
+        program = builder()
+        width = self.dtype.itemsize
+        for size in self.shape[1:]:
+            width *= size
+        address = self.buffer.address(place, self.shape, width)
+        label = f"{self.name}{list(place)}" if self.name and place else self.name or None
+        storage = program.allocate(self.shape, self.dtype, self.buffer.memory, label, address=address)
+        made = Tile(storage, storage.layout, 0)
+        if self.value is not None:
+            if self.buffer.memory is Memory.PSUM and self.value == 0:
+                storage.written = None
+            else:
+                made[...] = self.value
+        return made
+
+
+def shared_constant(constant: Any, dtype: Any = None, **options: Any) -> Tile:
+    """A constant that the compiler places in HBM."""
+    array = np.asarray(constant)
+    return Tile.of(current.builder_constant(array if dtype is None else dtypes.cast(array, dtype)))
+
+
+def shared_identity_matrix(n: int, dtype: Any = np.uint8, **options: Any) -> Tile:
+    """An n x n identity matrix in HBM."""
+    return shared_constant(np.identity(n, np.float32), dtype)
+
+
+# -- moves -----------------------------------------------------------------------------------------
+
+
+def _hbm(value: Any, call: str, argument: str) -> Tile:
+    found = tile(value, call, argument)
+    if found.layout.memory is not Memory.HBM:
+        raise InputError(
+            f"{call}: {argument}: `{found.name}` is in {found.storage.buffer}, must be in HBM", source=builder().where()
+        )
+    return found
+
+
+def load(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+    """Load an HBM tile into a new SBUF tile."""
+    return elementwise("nl.load", isa.dma_copy, _hbm(src, "nl.load", "src"), mask=mask, dtype=dtype)
+
+
+def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
+    """Store an on-chip tile, or a number to every element, to HBM; from PSUM it passes through SBUF."""
+    target, value = _hbm(dst, "nl.store", "dst"), operand(value, "nl.store")
+    if not isinstance(value, Tile):
+        _store_number(target, value, mask)
+        return
+    if mask is None and value.kept is not None and value.shape == target.shape:
+        value, target = value.box(value.kept), target.box(value.kept)
+    if value.shape != target.shape and value.size != target.size:
+        value = value.broadcast_to(target.shape)
+    part = Cut("nl.store", mask, target.shape, target, value)
+    if not part.empty:
+        into, tile_ = part.operands
+        isa.dma_copy(into, in_sbuf(tile_))
+
+
+def _store_number(target: Tile, value: Any, mask: Any) -> None:
+    part = Cut("nl.store", mask, target.shape, target)
+    if part.empty:
+        return
+    (view,) = part.operands
+    rows = view.shape[0]
+    for first in range(0, rows, PARTITIONS):
+        piece = view.box(((first, min(first + PARTITIONS, rows)), *((0, size) for size in view.shape[1:])))
+        filled = Result(piece.shape, target.dtype).part()
+        isa.memset(filled, value)
+        isa.dma_copy(piece, filled)
+
+
+def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+    """Load a 2-D HBM tile transposed into a new SBUF tile."""
+    from sim.nki.legacy import isa as legacy
+
+    source = _hbm(src, "nl.load_transpose2d", "src")
+    if source.ndim != 2:
+        raise InputError(f"nl.load_transpose2d: src has {source.ndim} dimensions, not 2", source=builder().where())
+    return legacy.dma_transpose(source, mask=mask, dtype=dtype)
+
+
+def copy(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+    """A new SBUF tile with the values of an on-chip tile."""
+    return elementwise("nl.copy", isa.tensor_copy, src, mask=mask, dtype=dtype)
+
+
+def expand_dims(data: Any, axis: Any) -> Tile:
+    """A view with dimensions of size 1 put in."""
+    view = tile(data, "nl.expand_dims", "data")
+    for place in sorted(axis if hasattr(axis, "__iter__") else (axis,)):
+        view = view.expand_dims(place)
+    return view
+
+
+def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+    """data[partition, indices[partition, i]] over the flattened free dimensions."""
+    source = tile(data, "nl.gather_flattened", "data")
+    return elementwise(
+        "nl.gather_flattened",
+        lambda dst, index: isa.nc_n_gather(dst, source, index),
+        indices,
+        mask=mask,
+        dtype=dtype or source.dtype,
+    )
+
+
+def atomic_rmw(dst: Any, value: Any, op: Any, *, mask: Any = None, **options: Any) -> None:
+    """dst = op(dst, value) on indexed rows in HBM."""
+    from sim.nki.legacy import isa as legacy
+
+    legacy.dma_copy(dst=dst, src=value, dst_rmw_op=op, mask=mask)
+
+
+def all_reduce(x: Any, op: Any, program_axes: Any, **options: Any) -> Tile:
+    raise UnsupportedError("nl.all_reduce over programs of a launch grid is not emulated", source=builder().where())
+
+
+# -- random numbers --------------------------------------------------------------------------------
+
+
+def rand(shape: Any, dtype: Any = np.float32, **options: Any) -> Tile:
+    """A tile of numbers distributed evenly over [0, 1): 24 random bits each."""
+    bits, result = Result(shape, np.uint32).part(), Result(shape, dtype)
+    isa.rng(bits)
+    isa.tensor_scalar(bits, bits, EXPORTED["right_shift"], 8)
+    isa.tensor_scalar(result.part(), bits, EXPORTED["multiply"], 2.0**-24)
+    return result.returned()
+
+
+def random_seed(seed: Any, *, mask: Any = None, **options: Any) -> None:
+    """Seed the Vector Engine's generators."""
+    given = operand(seed, "nl.random_seed")
+    if not isinstance(given, Tile):
+        given, value = Result((1, 1), np.uint32).part(), given
+        isa.memset(given, value)
+    isa.set_rng_seed(given)
+
+
+# -- the launch, constants, the host ---------------------------------------------------------------
+
+
+def program_id(axis: int) -> int:
+    program = builder().program
+    return program[axis] if axis < len(program) else 0
+
+
+def num_programs(axes: Any = None) -> int:
+    """Programs of the launch grid along axes; all of them by default."""
+    grid = builder().grid
+    wanted = range(len(grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    return int(np.prod([grid[axis] for axis in wanted if axis < len(grid)], dtype=np.int64))
+
+
+def program_ndim() -> int:
+    return len(builder().grid)
+
+
+def device_print(prefix: str, x: Any, *, mask: Any = None, **options: Any) -> None:
+    """Print a tile's values to stderr."""
+    view = operand(x, "nl.device_print")
+    shown = view.array() if isinstance(view, Tile) and builder().values else view
+    print(prefix, shown, file=sys.stderr)  # noqa: T201
+
+
+def static_cast(input_data: Any, dtype: Any) -> Any:
+    """A number or array of the host in another format."""
+    if isinstance(input_data, (int, float, np.generic)):
+        return np.asarray(input_data).astype(storage_dtype(dtypes.parse(dtype)))[()]
+    return dtypes.cast(np.asarray(input_data), dtype)
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a floating-point format."""
+    return ml_dtypes.finfo(storage_dtype(dtypes.parse(dtype)))
+
+
+def gemm_grid() -> Grid:
+    return mgrid[0 : tile_size.pmax, 0 : tile_size.gemm_moving_fmax]
+
+
+def gemm_stationary_grid() -> Grid:
+    return mgrid[0 : tile_size.pmax, 0 : tile_size.gemm_stationary_fmax]
+
+
+__all__ = [
+    "active",
+    "affine_range",
+    "arange",
+    "hbm",
+    "loop_reduce",
+    "matmul",
+    "nc",
+    "private_hbm",
+    "psum",
+    "sequential_range",
+    "shared_hbm",
+    "spmd_dim",
+    "static_range",
+    "transpose",
+]

@@ -22,10 +22,11 @@ class Tile(NkiTensor):
 
     bounds   : [(index expression, size)] of dimensions that index tensors address; may reach outside until masked
     kept     : the part that a masked instruction wrote, (first, last + 1) an axis; None for all of it
-    reduction: (operator, value) of an `nl.loop_reduce` that still waits for its destination
+    reduction: (operator, mask) of an `nl.loop_reduce` of this tile that still waits for its destination
+    site     : the place in the kernel's code of the `nl.loop_reduce` that made this tile
     """
 
-    __slots__ = ("bounds", "kept", "reduction")
+    __slots__ = ("bounds", "kept", "reduction", "site")
 
     def __init__(self, storage: Storage, layout: Layout, offset: int, indirection: Any = None, bounds: tuple = ()):
         self.storage = storage
@@ -34,7 +35,8 @@ class Tile(NkiTensor):
         self.indirection = indirection
         self.bounds: tuple[tuple[Affine, int], ...] = bounds
         self.kept: tuple[Range, ...] | None = None
-        self.reduction: tuple[Any, Tile] | None = None
+        self.reduction: tuple[Any, Any] | None = None
+        self.site: tuple[Any, int] | None = None
 
     @classmethod
     def of(cls, view: NkiTensor) -> Tile:

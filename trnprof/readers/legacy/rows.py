@@ -168,7 +168,8 @@ def decode(data: bytes, path: str, receipt: Receipt) -> Document:
 def parse(data: bytes, path: str) -> Any:
     """JSON, with NaN and Infinity allowed, which Python's own writer produces."""
     try:
-        return json.loads(data.decode("utf-8", "replace"))
+        document = json.loads(data.decode("utf-8", "replace"))
+        return _storable(document) if b"\\ud" in data.lower() else document
     except json.JSONDecodeError as fault:
         at = len(fault.doc[: fault.pos].encode())
         at_the_end = fault.pos >= len(fault.doc.rstrip()) or fault.msg.startswith("Unterminated")
@@ -179,6 +180,17 @@ def parse(data: bytes, path: str) -> Any:
         ) from None
     except RecursionError:
         raise InputError(f"{path}: the JSON is nested too deeply to be a profile") from None
+
+
+def _storable(value: Any) -> Any:
+    """The value with every text fit for UTF-8."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {storable(key): _storable(item) for key, item in value.items()}
+    return value
 
 
 def _row_by_row(document: Any, path: str, receipt: Receipt) -> Document:

@@ -1,0 +1,91 @@
+"""Loops of the legacy API, and the reduction over them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sim.errors import InputError
+from sim.nki import isa
+from sim.nki.legacy.operands import elementwise, in_sbuf, tile
+from sim.nki.legacy.tile import Tile
+from sim.nki.session import builder
+from sim.program import ProgramBuilder
+from sim.trace import RegionKind
+
+
+class LoopIndex(int):
+    """The number of an iteration, which knows whether it is the first of its loop."""
+
+    first: bool
+
+
+def _loop(kind: str, bounds: tuple[Any, ...]) -> Iterator[LoopIndex]:
+    program = builder()
+    try:
+        numbers = range(*[int(bound) for bound in bounds])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"nl.{kind}{bounds}: {error}", source=program.where()) from None
+    return _iterate(program, kind, program.here(), numbers)
+
+
+def _iterate(program: ProgramBuilder, kind: str, source: int, numbers: range) -> Iterator[LoopIndex]:
+    line = (program.strings[source] or "").rsplit(":", 1)[-1]
+    with program.inside(RegionKind.LOOP, f"{kind} at line {line}", source):
+        for number in numbers:
+            index = LoopIndex(number)
+            index.first = number == numbers.start
+            yield index
+
+
+def affine_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
+    """Numbers of a loop without dependence between its iterations."""
+    return _loop("affine_range", bounds)
+
+
+def sequential_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
+    """Numbers of a loop whose iterations depend on those before."""
+    return _loop("sequential_range", bounds)
+
+
+def static_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
+    """Numbers of a loop that the compiler unrolls."""
+    return _loop("static_range", bounds)
+
+
+def loop_reduce(
+    x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **options: Any
+) -> Tile:
+    """The running result of `op` over loops: what the destination held, op x; x itself in the first iteration.
+
+    The destination is the tile that the result is assigned to, or the name that it is bound to.
+    """
+    source = tile(x, "nl.loop_reduce", "x")
+    indices = loop_indices if isinstance(loop_indices, (tuple, list)) else (loop_indices,)
+    kind = source.dtype if dtype is None else dtype
+    frame = sys._getframe(1)
+    site = (frame.f_code, frame.f_lasti)
+    if all(getattr(index, "first", index == 0) for index in indices):
+        result = elementwise("nl.loop_reduce", isa.tensor_copy, source, mask=mask, dtype=kind)
+    else:
+        before = next((bound for bound in frame.f_locals.values() if getattr(bound, "site", None) == site), None)
+        if before is None:
+            return _waiting(source, op, mask)
+        result = elementwise("nl.loop_reduce", _combining(op), source, before, mask=mask, dtype=kind)
+    result.site = site
+    return result
+
+
+def _combining(op: Any) -> Callable[[Tile, Tile, Tile], None]:
+    def issue(dst: Tile, data: Tile, before: Tile) -> None:
+        isa.tensor_tensor(dst, before, in_sbuf(data), op)
+
+    return issue
+
+
+def _waiting(source: Tile, op: Any, mask: Any) -> Tile:
+    """A result that is made when it is assigned: only then is it known what it adds to."""
+    result = Tile(source.storage, source.layout, source.offset, source.indirection, source.bounds)
+    result.reduction = (op, mask)
+    return result
