@@ -17,9 +17,10 @@
     gaps(tl, g, r);
     if (!at) return;
     const tails = [], lanes = r.lanes > 1, h = (lanes ? r.laneHeight : r.h) - 2;
-    for (let i = at[0]; i < at[1]; i++) {
+    // Control first, so that work is never hidden behind it.
+    for (const kind of [0, WORK]) for (let i = at[0]; i < at[1]; i++) {
       const t = f.start[i], a = tl.x(t), end = tl.x(t + f.length[i]);
-      if (end < 0 || a > tl.w) continue;
+      if ((f.flags[i] & WORK) !== kind || end < 0 || a > tl.w) continue;
       const y = r.y + 1 + (lanes ? f.lane[i] * r.laneHeight : 0);
       if (f.row[i] < 0) cluster(tl, g, r, f, i, a, end, y, h);
       else bar(tl, g, r, f, i, a, tl.x(t + f.body[i]), end, y, h, tails);
@@ -116,7 +117,7 @@
     const f = tl.frame, at = f.levelsOf[r.id], P = tl.P;
     if (!at) return;
     const base = r.y + r.h - 2, H = r.h - 5, n = f.columnsPerLevel, first = at[0] * n;
-    const Y = v => base - Math.min(1, v / r.top) * H, colour = P[ENGINES[r.colour]];
+    const Y = v => base - Math.min(1, v / r.top) * H, colour = f.colour === "bound" ? P["text-3"] : P[ENGINES[r.colour]];
     const from = Math.max(0, Math.floor((tl.view[0] - f.t0) / f.bucket) - 1), to = Math.min(n, Math.ceil((tl.view[1] - f.t0) / f.bucket) + 1);
     g.beginPath();
     let begun = false, last = base, x = 0;

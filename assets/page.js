@@ -46,7 +46,7 @@
   }
   function askChart() {
     const box = $("#roofline");
-    box.hidden = st.page !== "roofline";
+    box.hidden = st.page !== "roofline"; document.body.dataset.page = st.page;
     $("main").hidden = st.page === "roofline";
     if (box.hidden) { tl.relayout(); tl.request(); return; }
     const side = innerWidth > 760 ? 372 + 40 : 24;
@@ -164,67 +164,7 @@
     e.textContent = text; e.hidden = false; clearTimeout(noticed); noticed = setTimeout(() => { e.hidden = true; }, 6000);
   }
 
-  // --- hover card -------------------------------------------------------------------------------------------------------
-  const node = (tag, text, cls) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; if (cls) e.className = cls; return e; };
-  function describe(h) {
-    const w = trnprof.words, f = h.f, i = h.i, est = t => tl.estimate(t), rows = [], row = (k, v) => rows.push([k, v]);
-    let title = f && f.label?.[i] >= 0 ? f.labels[f.label[i]][0] : h.r.name, note = h.r.name;
-    const t0 = f?.start?.[i], len = f?.length?.[i];
-    if (h.kind === "gap") {
-      title = `Idle ${est(w.time(f.gapEnd[i] - f.gapStart[i]))}`;
-      row("from", w.moment(f.gapStart[i])); row("for", f.labels[f.gapLabel[i]]?.[1] || "cause not recorded");
-    } else if (h.kind === "cluster") {
-      title = `${w.count(f.count[i])} ${h.r.kind === "regions" ? "regions" : h.r.kind === "instructions" ? "instructions" : "transfers"}`; note = "too close to draw apart";
-      row("from", w.moment(t0)); row("to", w.moment(t0 + len)); row("busy", est(w.share(f.busy[i] / 255)));
-      if (f.label[i] >= 0) row("longest", f.labels[f.label[i]][0]);
-    } else if (h.kind === "bound") {
-      title = trnprof.ink.BOUNDS[f.colourOf[i]].replace("_", " "); title = title[0].toUpperCase() + title.slice(1); note = "most limiting thing active";
-      row("from", w.moment(t0)); row("for", est(w.time(len)));
-    } else if (h.kind === "level") {
-      title = h.r.name; note = h.r.words || h.r.topWords;
-      const k = Math.floor((tl.t(tl.cursor) - f.t0) / f.bucket), lines = [];
-      for (let j = h.at[0]; j < h.at[1]; j++) lines.push(f.values[j * f.columnsPerLevel + k]);
-      if (lines.every(v => Number.isNaN(v) || v === undefined)) return null;
-      if (lines.length === 1) row("here", `${w.share(lines[0] / h.r.top)} of ${h.r.topWords.replace(/^(max|roof) /, "scale, $1 ")}`);
-      else row("in use", `${lines.filter(v => v > 0).length} of ${lines.length}`);
-    } else if (h.kind === "packets") { return null; } else {
-      if (h.kind === "region") { title = f.labels[f.label[i]]?.[1] || title; note = h.r.name; }
-      row("start", w.moment(t0)); row("took", h.kind === "region" ? est(w.time(len)) : est(w.exact(len)));
-      if (h.kind === "region") row("share", `${w.share(len / (start.window[1] - start.window[0]))} of the window`);
-    }
-    return { title, note, rows, colour: h.kind === "ins" || h.kind === "transfer" ? trnprof.ink.ENGINES[h.r.colour] : null };
-  }
-  function hoverCard(h, x, y) {
-    const card = $("#hover"), said = h && describe(h);
-    card.hidden = !said;
-    if (!said) return;
-    card.replaceChildren();
-    const top = node("div", undefined, "row");
-    if (said.colour) { const k = node("span", undefined, "swatch small"); k.style.setProperty("--c", `var(--${said.colour})`); top.append(k); }
-    top.append(node("b", said.title, "grow"), node("span", said.note, "dim"));
-    const list = node("dl", undefined, "kv");
-    for (const [k, v] of said.rows) list.append(node("dt", k, "dim"), node("dd", v));
-    card.append(top, list);
-    if (h.kind === "cluster") card.append(node("p", "click to zoom in", "dim"));
-    const s = $(".stage").getBoundingClientRect(), r = card.getBoundingClientRect();
-    card.style.left = `${Math.max(4, x + 16 + r.width > s.width ? x - r.width - 12 : x + 16)}px`;
-    card.style.top = `${Math.max(4, Math.min(s.height - r.height - 6, y + 18))}px`;
-  }
-
-  // --- gutter -------------------------------------------------------------------------------------------------------------
-  function gutter() {
-    const g = $("#gutter"); g.replaceChildren(); g.style.height = `${tl.height}px`;
-    for (const r of tl.rows) {
-      const e = node(r.kind === "group" ? "button" : "div", undefined, `glabel${r.kind === "group" ? " group" : ""}${r.minor || r.h < 15 ? " minor" : ""}`);
-      e.style.top = `${r.y}px`; e.style.height = `${r.h}px`; e.title = r.name;
-      if (r.kind === "group") { e.dataset.fold = r.id; e.setAttribute("aria-expanded", !st.closed.has(r.id)); e.append(node("span", r.name, "name clip"), node("span", r.code, "code")); g.append(e); continue; }
-      const key = node("span", undefined, "key");
-      if (!["bound", "regions"].includes(r.kind) && !(r.minor && r.kind === "packets")) { key.style.background = `var(--${trnprof.ink.ENGINES[r.colour]})`; if (r.minor) key.style.opacity = .6; }
-      if (st.pinned.has(r.id)) e.classList.add("pinned");
-      e.append(key, node("span", r.name, "name grow clip"), node("span", r.words, "val"), node("span", r.code, "code"));
-      g.append(e);
-    }
-  }
+  const hoverCard = (h, x, y) => trnprof.beside.hover(tl, h, x, y), gutter = () => trnprof.beside.gutter(tl, st);
   function relayout() { tl.relayout(); gutter(); tl.request(); remember(); }
 
   // --- actions: one for every row of the key table ----------------------------------------------------------------------------
@@ -263,13 +203,13 @@
     st.order = [...st.order.filter(id => !all.includes(id)), ...all]; tl.state.order = st.order; relayout();
   }
   function colour(name) {
-    st.colour = tl.colour = name;
+    st.colour = tl.colour = document.body.dataset.paint = name;
     document.querySelectorAll("[data-colour]").forEach(b => b.setAttribute("aria-pressed", b.dataset.colour === name));
     tl.request(); remember();
   }
   function openLine(hint, done) {
     $("#line")?.remove();
-    const box = node("div", undefined, "ask-line"), field = node("input");
+    const { node } = trnprof.beside, box = node("div", undefined, "ask-line"), field = node("input");
     box.id = "line"; field.placeholder = hint; field.setAttribute("aria-label", hint); field.maxLength = 200;
     field.onkeydown = e => { e.stopPropagation(); if (e.key === "Escape") { box.remove(); tl.canvas.focus(); } if (e.key === "Enter") { const text = field.value; box.remove(); tl.canvas.focus(); done(text); } };
     box.append(field); $(".stage").append(box); field.focus();
@@ -354,7 +294,12 @@
     if (h.kind === "transfer") return chooseTransfer(await fetched("transfer", { row: f.row[i] }));
     if (h.kind === "cluster") { const air = f.length[i] * .1 + 200; return tl.set(f.start[i] - air, f.start[i] + f.length[i] + air); }
     if (h.kind === "region") return chooseArea(f.start[i], f.start[i] + f.length[i], f.labels[f.label[i]]?.[1] || "");
-    if (h.kind === "gap") { clear(); st.gap = [h.r.id, Math.round(t)]; return settle(); }
+    if (h.kind === "gap") {
+      const card = await fetched("gap", { track: h.r.id, t: Math.round(t) });
+      clear();
+      if (card) { st.gap = [h.r.id, Math.round(t)]; tl.chosen = { ...card, id: "", after: null }; $("#live").textContent = card.spoken; }
+      return settle();
+    }
   }
   const leave = () => { tl.cursor = null; tl.hover = null; hoverCard(null); status(); tl.request(); };
   function twice(e) { const p = place(e), h = tl.hit(p.x, p.y); if (h?.kind === "region") { const f = h.f, d = f.length[h.i]; tl.set(f.start[h.i] - d * .05, f.start[h.i] + d * 1.05); } }
@@ -379,6 +324,7 @@
     c.onpointerdown = down; c.onpointermove = hoverAt; c.onpointerup = up; c.onpointercancel = e => { pointers.delete(e.pointerId); drag = null; };
     c.onpointerleave = leave; c.ondblclick = twice;
     overviewDrag($("#overview"));
+    new ResizeObserver(() => { if (tl?.canvas === c && $("#scroll").clientHeight) { tl.relayout(); gutter(); tl.request(); } }).observe($("#scroll"));
     tl.onview = () => { status(); remember(); };
     tl.onfault = fault => notice(fault.message);
     const q = $("#q");

@@ -183,7 +183,7 @@
       if (o?.busy) {
         const lines = o.names.length, h = Math.max(2, Math.min(8, Math.floor((OVERVIEW - 6) / lines) - 1)), n = o.busy.length / lines;
         for (let k = 0; k < lines; k++) {
-          g.fillStyle = P[ENGINES[o.colours[k]]];
+          g.fillStyle = this.colour === "bound" ? P["text-2"] : P[ENGINES[o.colours[k]]];
           for (let x = 0; x < n; x++) {
             const v = o.busy[k * n + x];
             if (v) { g.globalAlpha = .15 + .85 * v / 255; g.fillRect(x * w / n, 4 + k * (h + 1), w / n + .2, h); }

@@ -260,15 +260,17 @@ def _unwritten_read(program: Program, index: int, at: int) -> Finding:
 
 def _with_order(program: Program, found: Dependences) -> Dependences:
     """The dependences with those that the kernel asked for."""
-    first, then = program.order.T
+    from sim.jit import dependences as jit
+
+    first, then, at_issue = program.order.T
     n = len(program)
     outside = (first < 0) | (first >= n) | (then < 0) | (then >= n) | (first == then)
     if outside.any():
-        pair = program.order[np.argmax(outside)].tolist()
+        pair = program.order[np.argmax(outside), :2].tolist()
         raise InputError(f"an instruction order {pair} in a program of {n} instructions")
     engine = program.core.astype(np.int32) * QUEUES + engines(program)
     dma = np.array([form.dma is not None for form in program.forms], bool)[program.form]
-    gate = np.where((engine[first] == engine[then]) & ~dma[first], 1, 0)
+    gate = np.where(at_issue, jit.ISSUE, np.where((engine[first] == engine[then]) & ~dma[first], jit.SAME, jit.COMPLETION))
     waiter = np.concatenate((found.waiters(), then))
     order = np.argsort(waiter, kind="stable")
     kind = np.full(len(first), EdgeKind.ORDER, np.int8)

@@ -89,7 +89,7 @@ def run(
     target = spec.device(device)
     if not target.emulated:
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
-    wrapped = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
     program = ProgramBuilder(target, values, seed)
     tracing = _Tracing(program, wrapped, grid)
@@ -101,6 +101,16 @@ def run(
     if values:
         tracing.write_back()
     return Run(arrays, trace, finished, _like(returned, iter(arrays)) if values else None)
+
+
+def _decorated(function: Callable) -> Kernel:
+    """A plain function as a kernel of the API generation that its module imports."""
+    modules = [value for value in getattr(function, "__globals__", {}).values() if isinstance(value, ModuleType)]
+    if any(module.__name__.partition(".")[0] == "neuronxcc" for module in modules):
+        from sim.nki.legacy.kernel import jit
+
+        return jit(function)
+    return Kernel(function)
 
 
 def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
@@ -128,7 +138,7 @@ class _Tracing:
 
     def _once(self, place: tuple[int, ...], arguments: list, named: dict) -> Any:
         self.program.program = place
-        self.program.enter_program(place[0] if len(self.grid) == 1 and self.grid[0] == 2 else 0)
+        self.program.enter_program(self.kernel.core(self.grid, place))
         try:
             return self.kernel.function(*arguments, **named)
         except TrnprofError:
@@ -164,7 +174,7 @@ class _Tracing:
                 raise InputError(f"argument {name}: a TensorSpec has no data", remedy="pass an array, or values=False")
             storage.fill(array)
         storage.written = None
-        tensor = NkiTensor(storage, storage.layout, 0)
+        tensor = self.kernel.tensor(storage, storage.layout, 0)
         self.bound.append((tensor, value))
         return tensor
 
@@ -172,7 +182,7 @@ class _Tracing:
         """The HBM tensors that the kernel returned, else the arguments that it wrote."""
         found = list(_leaves(returned))
         for view in found:
-            if view.layout.memory is not Memory.HBM:
+            if view.layout.memory is not Memory.HBM and not self.kernel.on_chip_results:
                 raise InputError(
                     f"{self.kernel.__name__} returns `{view.name}`, which is in {view.storage.buffer}",
                     source=self.program.strings[view.storage.source],
@@ -246,12 +256,16 @@ def _raised_at(error: BaseException, kernel: Kernel) -> str | None:
 
 def call(kernel: Kernel, args: tuple, named: dict) -> Any:
     """A plain call of a kernel under the stand-ins: runs it, records the launch, returns what it returned."""
+    return recorded(kernel, args, named).result
+
+
+def recorded(kernel: Kernel, args: tuple, named: dict) -> Run:
+    """`call`, giving back the launch."""
     setting = shim.setting.get() or shim.Setting(target_device("trn2"))
-    done = run(
-        kernel, *args, device=target_device(setting.device), values=setting.values, seed=setting.seed, **named
-    )
+    device = target_device(kernel.device or setting.device)
+    done = run(kernel, *args, device=device, values=setting.values, seed=setting.seed, **named)
     setting.launches.append(done)
-    return done.result
+    return done
 
 
 def load(path: str, device: str = "trn2") -> Any:

@@ -8,7 +8,9 @@ work on.
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from sim.memory import Layout, Storage, View, contains, overlap
 from sim.spec import Device
 from sim.trace import NONE, Engine, Finding, Memory, QueueType, RegionKind, Strings
 
+ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]")
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -144,7 +147,7 @@ class Program:
     """A finished list of instructions, columns of equal length n.
 
     form, source, region : int32[n]; operand_start: int64[n + 1]; operands: int64[m, 3] (storage, offset, layout index)
-    order                : int64[k, 2] pairs (first, then) asked for by the kernel
+    order                : int64[k, 3] (first, then, whether first need only have been issued) asked for by the kernel
     """
 
     device: Device
@@ -159,7 +162,7 @@ class Program:
     operands: np.ndarray
     core: np.ndarray
     names: dict[int, str] = field(default_factory=dict)
-    order: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    order: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     findings: tuple[Finding, ...] = ()
     born: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """int64[storages]: instruction before which each storage was allocated."""
@@ -201,9 +204,10 @@ class ProgramBuilder:
         self._operands: list[int] = []
         self._born: list[int] = []
         self._names: dict[int, str] = {}
+        self._variables: dict[int, str | None] = {}
         self._shared: list[Storage] = []
         self._shared_next = 0
-        self._order: list[tuple[int, int]] = []
+        self._order: list[tuple[int, int, bool]] = []
         self._lines: dict[tuple[Any, int], int] = {}
         self._loops: dict[tuple[int, int], int] = {}
         self._accumulated: dict[int, list[View]] = {}
@@ -269,7 +273,7 @@ class ProgramBuilder:
             return shared
         layout = Layout.dense(shape, dtype, memory)
         index = len(self.storages)
-        storage = Storage(index, name or f"{memory.name.lower()}_{index}", layout, role, source, self.region, self.values)
+        storage = Storage(index, name or self._assigned(source) or f"{memory.name.lower()}_{index}", layout, role, source, self.region, self.values)
         storage.address = address
         storage.buffer = buffer or storage.buffer
         self.storages.append(storage)
@@ -278,6 +282,14 @@ class ProgramBuilder:
             self._shared.append(storage)
             self._shared_next = len(self._shared)
         return storage
+
+    def _assigned(self, source: int) -> str | None:
+        """The variable that a source line assigns to: what people call a tensor without a name of its own."""
+        if source not in self._variables:
+            path, _, line = (self.strings[source] or "").rpartition(":")
+            found = ASSIGNMENT.match(linecache.getline(path, int(line))) if path else None
+            self._variables[source] = found[1] if found else None
+        return self._variables[source]
 
     def _shared_again(self, shape: tuple[int, ...], dtype: Any) -> Storage | None:
         """The shared tensor that an earlier program of the grid allocated at this point, None for a new one."""
@@ -384,9 +396,9 @@ class ProgramBuilder:
             self._names[index] = name
         return index
 
-    def order(self, first: int, then: int) -> None:
-        """Ask that one instruction completes before another starts."""
-        self._order.append((first, then))
+    def order(self, first: int, then: int, at_issue: bool = False) -> None:
+        """Ask that one instruction completes, or with at_issue has only been issued, before another starts."""
+        self._order.append((first, then, at_issue))
 
     def accumulates(self, view: View) -> bool:
         """Whether a matmul into this PSUM region adds to an earlier one; remembers the region.
@@ -469,7 +481,7 @@ class ProgramBuilder:
             operand_start=np.array(self._operand_start, np.int64),
             operands=np.array(self._operands, np.int64).reshape(-1, 3),
             names=self._names,
-            order=np.array(self._order, np.int64).reshape(-1, 2),
+            order=np.array(self._order, np.int64).reshape(-1, 3),
             findings=tuple(self.findings),
             born=np.array(self._born, np.int64),
             kernel=kernel,

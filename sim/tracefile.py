@@ -235,7 +235,7 @@ def _rows(path: Path) -> int:
 def _load(path: Path, column: str) -> pa.ChunkedArray:
     import pyarrow.parquet as pq
 
-    return _reading(path, lambda: pq.read_table(path, columns=[column], memory_map=True).column(column))
+    return _reading(path, lambda: pq.ParquetFile(path, memory_map=True).read(columns=[column]).column(column))
 
 
 def _reading(path: Path, step: Callable[[], Any]) -> Any:

@@ -40,8 +40,8 @@ def matmul(start: float, length: float = 213, columns: int = 512, dtype: str = "
     macs = 128 * 128 * columns
     flops = 2 * macs
     equivalents = flops * (4 if dtype == "fp32" else 1)
-    return ins(Engine.TENSOR, start, length, "MATMUL", kind="REGULAR", dtype=dtype, elements=macs, flops=flops,
-               adjusted_flops=equivalents, **more)  # fmt: skip
+    work = {"kind": "REGULAR", "dtype": dtype, "elements": macs, "flops": flops, "adjusted_flops": equivalents}
+    return ins(Engine.TENSOR, start, length, "MATMUL", **work | more)
 
 
 def vector(start: float, length: float, elements: int = 0, **more: Any) -> Row:

@@ -182,7 +182,9 @@ def test_exposed_collectives_take_their_share_beside_compute():
     rows = [matmul(0, 6_000), ins(Engine.COLLECTIVE, 6_000, 3_000, "ALL_REDUCE"), matmul(9_000, 1_000)]
     found = verdict(rows)
     assert found.bound == "compute"
-    assert found.shares == pytest.approx({"compute": 0.7, "network": 0.3, "memory_bandwidth": 0, "memory_capacity": 0, "latency": 0})  # fmt: skip
+    assert found.shares == pytest.approx(
+        {"compute": 0.7, "network": 0.3, "memory_bandwidth": 0, "memory_capacity": 0, "latency": 0}
+    )
 
 
 def test_without_dma_rows_bandwidth_is_not_judged():
@@ -214,7 +216,9 @@ def test_a_trace_without_work_says_so(rows):
 
 
 def test_estimates_are_marked():
-    assert "TensorE works ~2.13 of 2.13 µs" in sentences(verdict([matmul(213 * k) for k in range(10)], is_simulation=True))
+    assert "TensorE works ~2.13 of 2.13 µs" in sentences(
+        verdict([matmul(213 * k) for k in range(10)], is_simulation=True)
+    )
 
 
 def test_a_cold_clock_and_transposes_are_told():

@@ -130,7 +130,7 @@ def test_dependencies_reach_both_instructions_of_a_call():
         first = nisa.activation_reduce(dst, nl.exp, data, nl.add, res)
         copied = nisa.tensor_copy(chip.tensor((32, 20)), data).depends_on(first)
         nisa.activation_reduce(dst, nl.exp, data, nl.add, res).depends_on(copied)
-        assert chip.program.finish().order.tolist() == [[1, 2], [2, 3]]
+        assert chip.program.finish().order.tolist() == [[1, 2, 0], [2, 3, 0]]
 
 
 def test_activate2_reverses_and_reduces():

@@ -87,3 +87,14 @@ def test_time_does_not_depend_on_values(case):
     assert without.outputs is None
     assert without.latency_ns == with_values.latency_ns
     np.testing.assert_array_equal(without.trace.instructions.start_ps, with_values.trace.instructions.start_ps)
+
+
+def test_an_accumulator_is_read_after_the_activation_that_filled_it():
+    name, inputs, _ = softmax_case(BF16)
+    trace = sim.run(sim.load(str(KERNELS / name)), *inputs).trace
+    rows = trace.instructions
+    opcode = [trace.strings[code] for code in rows.opcode.tolist()]
+    filled = [start for start, what in zip(rows.start_ps.tolist(), opcode) if what == "ACTIVATE"]
+    read = [start for start, what in zip(rows.start_ps.tolist(), opcode) if what == "ACTIVATION_READ_ACCUMULATOR"]
+    assert len(read) == len(filled) == 2
+    assert all(a < b for a, b in zip(filled, read))

@@ -174,8 +174,8 @@ def test_a_script_leaves_the_process_as_it_was(script: Path, capsys: pytest.Capt
         ("sys.exit()", 0, ""),
         ("sys.exit(7)", 7, ""),
         ("sys.exit('enough')", 1, "enough\n"),
-        ("raise ValueError('no good')", 1, "main.py:14: ValueError: no good\n"),
-        ("open('none.txt')", 1, "main.py:14: FileNotFoundError: "),
+        ("raise ValueError('no good')", 1, "main.py:13: ValueError: no good\n"),
+        ("open('none.txt')", 1, "main.py:13: FileNotFoundError: "),
     ],
 )
 def test_a_script_ends_as_it_does_under_python(

@@ -115,13 +115,14 @@ def dma_packet_aggregated(trace: Trace) -> Fields:
 
 def flow(trace: Trace) -> Fields:
     rows, instructions = trace.edges, trace.instructions
+    ids, starts = np.append(instructions.id, NONE), np.append(instructions.start_ps, 0)
     return {
-        "in_id": instructions.id[rows.signaler],
-        "out_id": instructions.id[rows.waiter],
+        "in_id": ids[rows.signaler],
+        "out_id": ids[rows.waiter],
         "in_table": "instruction",
         "out_table": "instruction",
         "dependency_type": Text(rows.kind, _DEPENDENCIES),
-        "gap_time": ns(instructions.start_ps[rows.waiter]) - ns(instructions.end_ps[rows.signaler]),
+        "gap_time": ns(starts[rows.waiter]) - ns(np.append(instructions.end_ps, 0)[rows.signaler]),
     }
 
 

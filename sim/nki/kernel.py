@@ -10,6 +10,7 @@ from typing import Any
 
 from sim.errors import InputError
 from sim.nki import session
+from sim.nki.tensor import NkiTensor
 
 PLATFORMS = {"trn1": "trn1", "inf2": "inf2", "gen2": "trn1", "trn2": "trn2", "gen3": "trn2", "trn3": "trn3", "gen4": "trn3"}
 """Values of NEURON_PLATFORM_TARGET_OVERRIDE."""
@@ -27,6 +28,13 @@ def target_device(default: str) -> str:
 
 class Kernel:
     """A kernel function; calling it outside a kernel launches it, inside it is inlined."""
+
+    tensor = NkiTensor
+    """What an array argument becomes."""
+    on_chip_results = False
+    """Whether a kernel may return tiles that are not in HBM."""
+    device: str | None = None
+    """The device that the kernel was decorated for, None for the launch's."""
 
     def __init__(self, function: Callable, grid: tuple[int, ...] = (), generation: str = "current"):
         functools.update_wrapper(self, function)
@@ -49,6 +57,10 @@ class Kernel:
         from sim import launch
 
         return launch.call(self, args, named)
+
+    def core(self, grid: tuple[int, ...], place: tuple[int, ...]) -> int:
+        """The physical core that runs a program of a launch grid."""
+        return place[0] if grid == (2,) else 0
 
     def with_schedule(self, schedule: Any) -> Kernel:
         """Hand-written instruction order: kept for the compiler, without effect on the emulated values."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from sim.errors import UnsupportedError
+from sim.nki import session
 
 
 @dataclass(slots=True)
@@ -34,10 +35,39 @@ MODULES = {
     "nki.isa.constants": "sim.nki.isa.constants",
     "nki.typing": "sim.nki.typing",
     "nki.collectives": "sim.nki.collectives",
+    "neuronxcc": "sim.nki.legacy",
+    "neuronxcc.nki": "sim.nki.legacy.package",
+    "neuronxcc.nki.language": "sim.nki.legacy.language",
+    "neuronxcc.nki.isa": "sim.nki.legacy.isa",
+    "neuronxcc.nki.isa.constants": "sim.nki.isa.constants",
+    "neuronxcc.nki.typing": "sim.nki.legacy.typing",
+    "neuronxcc.nki.compiler": "sim.nki.legacy.compiler",
+    "neuronxcc.starfish": "sim.nki.legacy.starfish",
+    "neuronxcc.starfish.support": "sim.nki.legacy.starfish",
+    "neuronxcc.starfish.support.util": "sim.nki.legacy.starfish",
+    "neuronxcc.starfish.support.dtype": "sim.nki.legacy.starfish",
 }
 """Public module -> the emulator's; those that are not written yet raise when they are imported."""
 
 ROOTS = ("nki", "neuronxcc")
+
+
+class MissingName(UnsupportedError, AttributeError):
+    """A name of the API that the emulator lacks; `hasattr` and `try` see an AttributeError."""
+
+
+class MissingModule(UnsupportedError, ModuleNotFoundError):
+    """A module of the API that the emulator lacks; `try: import` sees an ImportError."""
+
+
+def _missing(public: str) -> Callable[[str], Any]:
+    def refuse(name: str) -> Any:
+        message = f"{public}.{name} is not emulated"
+        if name.startswith("__"):
+            raise AttributeError(message)
+        raise MissingName(message, source=session.builder().where() if session.active() else None)
+
+    return refuse
 
 
 def _install(public: str, private: str) -> None:
@@ -45,6 +75,7 @@ def _install(public: str, private: str) -> None:
     alias = types.ModuleType(public, module.__doc__)
     alias.__dict__.update({name: value for name, value in vars(module).items() if not name.startswith("__")})
     alias.__path__ = []  # type: ignore[attr-defined]
+    alias.__getattr__ = _missing(public)  # type: ignore[method-assign]
     sys.modules[public] = alias
     parent, _, child = public.rpartition(".")
     if parent:
@@ -56,7 +87,7 @@ class _Refuser:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.split(".")[0] in ROOTS:
-            raise UnsupportedError(f"module {name} has no stand-in in the emulator")
+            raise MissingModule(f"module {name} has no stand-in in the emulator")
         return None
 
 

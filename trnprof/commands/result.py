@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trnprof.bounds import Verdict
     from trnprof.evidence import Evidence
 
-REGIONS_SHOWN = 6
+ROWS_SHOWN = 6
 FINDINGS_SHOWN = 10
 TELLING = 0.05
 """Evidence of other bounds below this share of its limit is left to --json."""
@@ -60,7 +60,7 @@ def text(trace: Trace, kept: str | None = None) -> str:
 
     whole, *parts = classify(trace)
     paragraphs = [_verdict(trace.meta, whole), _engines(trace), _facts(trace, whole, kept), _regions(parts)]
-    paragraphs += [_findings(trace.meta)]
+    paragraphs += [_lines(trace), _findings(trace.meta)]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
@@ -92,7 +92,7 @@ def _engines(trace: Trace) -> str:
     rows += [
         (
             words.ENGINE_WORDS[use.engine],
-            words.estimate(words.time(use.active_ps), estimated),
+            words.estimate(words.time(use.active_ps), estimated and use.active_ps > 0),
             words.share(use.share),
             words.count(use.instructions),
         )
@@ -137,23 +137,51 @@ def _output(output: Mapping[str, Any]) -> str:
 
 
 def _regions(parts: list[Verdict]) -> str:
-    """The regions that take the longest, a line each."""
+    """Kernels, operators and loops that take the longest, in the order of the trace."""
     from trnprof.view import format as words
 
-    longest = sorted(parts, key=lambda verdict: -verdict.time_ps)[:REGIONS_SHOWN]
-    rows = [("region", "", "time", "bound by", "share", "source")]
+    inner = [verdict for verdict in parts if verdict.kind != "line"]
+    if len(inner) < 2:
+        return ""
+    longest = sorted(inner, key=lambda verdict: -verdict.time_ps)[:ROWS_SHOWN]
+    rows = [("region", "", "time", "bound by", "share")]
     rows += [
         (
-            words.plain(verdict.region, 40),
+            words.plain(verdict.region, 60),
             verdict.kind,
             words.estimate(words.time(verdict.time_ps), verdict.estimated),
             verdict.engine or words.BOUND_WORDS[verdict.bound],
             words.share(verdict.share),
-            words.plain(verdict.source or "", 60),
         )
-        for verdict in longest
+        for verdict in inner
+        if verdict in longest
     ]
-    return columns(rows, frozenset((2, 4))) if longest else ""
+    return columns(rows, frozenset((2, 4)))
+
+
+def _lines(trace: Trace) -> str:
+    """The source lines that keep an engine busy for longest."""
+    from sim.trace import Engine
+    from trnprof.regions import by_source_line
+    from trnprof.view import format as words
+
+    rows = []
+    for line in by_source_line(trace):
+        active = dict(enumerate(line.work.active_ps)) | {Engine.DMA: line.work.dma_active_ps}
+        engine = max(active, key=active.__getitem__)
+        rows.append((active[engine], engine, sum(line.work.instructions), line.name))
+    rows.sort(reverse=True)
+    table = [("busiest lines", "active", "instructions", "")]
+    table += [
+        (
+            words.ENGINE_WORDS[engine],
+            words.estimate(words.time(active), trace.meta.is_simulation),
+            words.count(count),
+            words.plain(name, 100),
+        )
+        for active, engine, count, name in rows[:ROWS_SHOWN]
+    ]
+    return columns(table, frozenset((1, 2))) if rows else ""
 
 
 def _findings(meta: Meta) -> str:

@@ -69,7 +69,7 @@ class Source:
 
         if name not in self._meta(path).schema.names:
             return pa.chunked_array([pa.nulls(self._meta(path).num_rows)])
-        return _reading(path, lambda: pq.read_table(path, columns=[name], memory_map=True).column(name))
+        return _reading(path, lambda: pq.ParquetFile(path, memory_map=True).read(columns=[name]).column(name))
 
 
 def _finite(value: Any) -> bool:

@@ -66,7 +66,7 @@ def _html(chart: Chart, theme: str) -> bytes:
 
 
 def _json(chart: Chart, theme: str) -> bytes:
-    return (json.dumps(chart.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(chart.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(errors="replace")
 
 
 def _csv(chart: Chart, theme: str) -> bytes:
@@ -75,7 +75,7 @@ def _csv(chart: Chart, theme: str) -> bytes:
     writer.writeheader()
     for row in _records(chart):
         writer.writerow({name: _inert(value) for name, value in row.items()})
-    return out.getvalue().encode()
+    return out.getvalue().encode(errors="replace")
 
 
 _FORMATS: dict[str, Callable[[Chart, str], bytes]] = {

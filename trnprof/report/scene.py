@@ -140,8 +140,8 @@ def wrap(text: str, width: float, size: float, bold: bool = False) -> list[str]:
             continue
         if line:
             lines.append(line)
-        while measure(word, size, bold) > width and len(word) > 1:
-            fit = next(n for n in range(len(word), 0, -1) if n == 1 or measure(word[:n], size, bold) <= width)
+        while len(word) > 1 and measure(word, size, bold) > width:
+            fit = max(1, _fitting(word, width, size, bold))
             lines.append(word[:fit])
             word = word[fit:]
         line = word
@@ -152,9 +152,17 @@ def shorten(text: str, width: float, size: float, bold: bool = False) -> str:
     """Text that fits, its middle left out where it must be."""
     if measure(text, size, bold) <= width:
         return text
-    for keep in range(len(text) - 1, 1, -1):
-        head = (keep + 1) // 2
-        cut = f"{text[:head]}…{text[len(text) - (keep - head) :]}"
-        if measure(cut, size, bold) <= width:
-            return cut
-    return "…"
+    room = width - measure("…", size, bold)
+    head = _fitting(text, room / 2, size, bold)
+    tail = _fitting(text[::-1], room - measure(text[:head], size, bold), size, bold)
+    return f"{text[:head]}…{text[len(text) - tail :]}"
+
+
+def _fitting(text: str, width: float, size: float, bold: bool) -> int:
+    """How many characters of the text fit."""
+    taken = 0.0
+    for count, character in enumerate(text):
+        taken += measure(character, size, bold)
+        if taken > width:
+            return count
+    return len(text)

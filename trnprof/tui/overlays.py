@@ -83,8 +83,9 @@ def help_screen(canvas: Canvas, first: int = 0) -> int:
     tall = max((len(column) for column in shown), default=0)
     x, y = (canvas.width - width) // 2, max(0, (canvas.height - tall - 2) // 2)
     left = max(0, len(lines) - first - sum(len(column) for column in shown) - columns)
-    more = f", {words.plural(left, 'more line')}: ↓" if left > 0 else ""
-    box(canvas, x, y, width, tall + 2, f"Keys, the same in the browser{more}")
+    box(canvas, x, y, width, tall + 2, "Keys, the same in the browser")
+    if left > 0:
+        canvas.put(x + 2, y + tall + 1, f" {words.plural(left, 'more line')}: ↓ ", ink.ACCENT)
     for k, column in enumerate(shown):
         at = x + 2 + k * step
         for line, (caps, what) in enumerate(column, y + 1):

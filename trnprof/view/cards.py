@@ -12,7 +12,7 @@ from trnprof.view.operands import decode
 from trnprof.view.records import Achieved, Card, Fact, GapCard, Link, TransferCard
 from trnprof.view.timeline import Timeline, cause, waiting
 
-SHOWN_LINKS = 8
+SHOWN_LINKS = 6
 
 _MEMORY = {
     Memory.HBM: "HBM",
@@ -73,7 +73,9 @@ class Cards:
             operands=decode(self.trace, raw, row),
             source=self._source(row),
             after=tuple(self.link(r, row) for r in after[:SHOWN_LINKS]),
+            after_count=len(after),
             before=tuple(self.link(r, None) for r in before[:SHOWN_LINKS]),
+            before_count=len(before),
             transfers=tuple(self._moved(int(t)) for t in self.links.transfers(row)),
             raw=words.plain(raw, 4000),
         )
@@ -185,7 +187,7 @@ class Cards:
             id=self._id(row),
             engine=engine,
             colour=engine,
-            words=f"at {words.moment(start)}" if slack is None else words.delta(slack),
+            words=f"at {words.moment(start)}" if slack is None else words.slack(slack),
             track=self.timeline.track_of(int(moved[-1]), "transfers") if len(moved) else self.timeline.track_of(row),
             t0_ps=start,
             t1_ps=finish,

@@ -63,6 +63,7 @@ __all__ = [
     "rate",
     "share",
     "size",
+    "slack",
     "step_of",
     "tick",
     "ticks",
@@ -83,6 +84,11 @@ def frequency(hertz: float | None) -> str:
 def level(value: float | None, unit: str) -> str:
     """The value of a counter: `quantity`, and Hz."""
     return frequency(value) if unit == "Hz" else quantity(value, unit)
+
+
+def slack(ps: int) -> str:
+    """How long a predecessor was done before the start: whole ns below a microsecond, as profiles resolve it."""
+    return delta(ps) if abs(ps) >= 10**6 else f"{'+' if ps >= 0 else MINUS}{exact(abs(ps))}"
 
 
 def plural(n: int, noun: str) -> str:

@@ -247,9 +247,11 @@ class Card(Record):
     operands: tuple[Operand, ...]
     source: Fact | None
     after: tuple[Link, ...]
-    """What it waited for, latest first."""
+    """What it waited for, latest first; of `after_count` those that finished last."""
+    after_count: int
     before: tuple[Link, ...]
-    """What waited for it, earliest first."""
+    """What waited for it; of `before_count` those that start first."""
+    before_count: int
     transfers: tuple[Fact, ...]
     """The transfers that it triggered; `value` is the row."""
     raw: str

@@ -109,7 +109,7 @@ class Tables:
 
     def engines(self, t0_ps: int, t1_ps: int) -> tuple[EngineRow, ...]:
         """How long each engine worked in a window, and on how many instructions."""
-        rows = [item for item in self.timeline.rows.values() if isinstance(item, Row)]
+        rows = [item for item in self.timeline.rows.values() if isinstance(item, Row) and not item.track.quiet]
         found = [self._engine(item, t0_ps, t1_ps) for item in rows if item.idle is not None]
         return (*found, *(self._dma(item, t0_ps, t1_ps) for item in rows if item.track.kind == "packets"))
 
@@ -135,7 +135,7 @@ class Tables:
         return EngineRow(
             engine=engine,
             core=core,
-            name=f"{name}, core {core}" if len(self.timeline.cores) > 1 else name,
+            name=f"{name}, core {core}" if self.timeline.several else name,
             code=words.ENGINE_CODES[engine],
             colour=engine,
             share=share,
@@ -267,7 +267,7 @@ class Tables:
         low, high = max(t0_ps, self.timeline.window[0]), min(t1_ps, self.timeline.window[1])
         shortest = max(1, int((high - low) * _SHORTEST_GAP))
         for item in self.timeline.rows.values():
-            if not isinstance(item, Row) or item.idle is None or high <= low:
+            if not isinstance(item, Row) or item.idle is None or item.track.quiet or high <= low:
                 continue
             gaps = item.idle.gaps(low, high, shortest, self.timeline.window[0])
             colour, label = self.timeline.causes(gaps[:, 2])

@@ -93,10 +93,18 @@ class Timeline:
         return np.full(self.ribbon(core).start_ps.size, WORK, np.uint8)
 
     def _named(self, row: Row | Counter) -> Row | Counter:
-        """The group's title; it names the core where there are several."""
+        """The group's title; it names the core where several work. A core without work is one folded group."""
         core, _, group = row.track.group.partition(".")
-        title = tracks.GROUPS[group] + (f", core {core[1:]}" if len(self.cores) > 1 else "")
-        return replace(row, track=replace(row.track, group_name=title, quiet=row.track.core in self._quiet_cores))
+        if row.track.core in self._quiet_cores:
+            name = f"Core {core[1:]}, no work of the kernel"
+            return replace(row, track=replace(row.track, group=f"{core}.idle", group_name=name, quiet=True))
+        title = tracks.GROUPS[group] + (f", core {core[1:]}" if self.several else "")
+        return replace(row, track=replace(row.track, group_name=title))
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one core works, so that names must tell them apart."""
+        return len(self.cores) - len(self._quiet_cores) > 1
 
     @cached_property
     def _quiet_cores(self) -> frozenset[int]:
@@ -295,7 +303,9 @@ class Timeline:
 
 
 def _in_overview(row: Row) -> bool:
-    """Engines and the DMA engines as one line; SyncE only issues."""
+    """Engines and the DMA engines as one line, of cores that work; SyncE only issues."""
+    if row.track.quiet:
+        return False
     if row.track.kind == "packets":
         return True
     return row.track.kind == "instructions" and not row.track.minor and row.track.engine != Engine.SYNC

@@ -29,6 +29,11 @@ _CHARACTER = 6.1
 """Width of a label's character, px, for keeping labels apart."""
 
 _LINE = 14
+
+_CLOSE = 1.6
+_NAME_DECADES = 0.8
+"""Where the name of a slope stands, decades right of its foot."""
+
 _SMALL_WIDTH = 560
 
 
@@ -126,13 +131,15 @@ def _name_roof(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: dict[
 
 
 def _name_slope(figure: go.Figure, plane: Plane, ceiling: Ceiling, rate: str, colours: dict[str, str]) -> None:
-    """Along the slope, near its foot; each memory a little higher than the one to its left."""
-    order = sorted((c for c in plane.chart.ceilings if c.kind != "compute"), key=lambda c: -c.value)
+    """Along the slope near its foot: above it, or below where a faster memory is close."""
+    faster = [c.value for c in plane.chart.ceilings if c.kind != "compute" and c.value > ceiling.value]
+    under = bool(faster) and min(faster) < _CLOSE * ceiling.value
     foot = max(plane.chart.x.low, plane.chart.y.low / ceiling.value)
-    x = foot * 10 ** (0.75 + 0.28 * order.index(ceiling))
+    x = foot * 10**_NAME_DECADES
     figure.add_annotation(
         text=f"{ceiling.name} {rate}", x=math.log10(x), y=math.log10(x * ceiling.value / TERA), showarrow=False,
-        textangle=plane.slope, yshift=9, xshift=-4, font=dict(color=colours["text-2"], size=11),
+        textangle=plane.slope, yshift=-10 if under else 10, xshift=5 if under else -5,
+        font=dict(color=colours["text-2"], size=11),
     )  # fmt: skip
 
 
@@ -167,7 +174,7 @@ def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: 
         y=[p.achieved / TERA for p in points],
         mode="markers",
         marker=dict(
-            size=sizes, color=fills, line=dict(color=edges, width=1.6),
+            size=sizes, color=fills, opacity=1, line=dict(color=edges, width=1.6),
             symbol=["circle" if p.kind == "whole" else "diamond" for p in points],
         ),
         error_y=dict(array=spread, arrayminus=below, color=colours["mark"], visible=any(spread) or any(below)),

@@ -7,7 +7,7 @@ from dash import html
 from trnprof.view import Session
 from trnprof.view.keys import TABS
 from trnprof.view.palette import ENGINE_COLOURS
-from trnprof.view.records import AreaCard, Card, EngineRow, GapCard, TransferCard, VerdictCard, Waiting
+from trnprof.view.records import AreaCard, Card, EngineRow, GapCard, Link, TransferCard, VerdictCard, Waiting
 from trnprof.web.parts import Part, dim, facts, heading, jump, key, meter, mid, named, row, shares, swatch, table
 
 TAB_NAMES = {
@@ -65,14 +65,21 @@ def instruction(card: Card) -> list[Part]:
     if card.transfers:
         rows = [row([f.name, f.words, mid(f.note)], (1, 2), **{"data-transfer": str(f.value)}) for f in card.transfers]
         parts += [heading("Transfers it triggered"), html.Table(html.Tbody(rows))]
-    parts += [heading(f"Waited on {len(card.after)}"), *map(jump, card.after)] if card.after else []
-    parts += [heading(f"Awaited by {len(card.before)}"), *map(jump, card.before)] if card.before else []
+    parts += _links("Waited on", card.after, card.after_count, "all earlier")
+    parts += _links("Awaited by", card.before, card.before_count, "all later")
     if not card.after and not card.before:
         parts += [heading("Dependencies"), html.P("None recorded.", className="dim")]
     if card.raw:
         raw = html.P(card.raw, className="mono mid raw")
         parts.append(html.Details([html.Summary("Raw operands", className="dim"), raw]))
     return parts
+
+
+def _links(title: str, links: tuple[Link, ...], count: int, rest: str) -> list[Part]:
+    if not links:
+        return []
+    more = [html.P(f"{count - len(links)} more, {rest}", className="dim more")] if count > len(links) else []
+    return [heading(f"{title} {count}"), *map(jump, links), *more]
 
 
 def transfer(card: TransferCard) -> list[Part]:
@@ -124,10 +131,9 @@ def verdict(session: Session) -> list[Part]:
     parts: list[Part] = []
     for score in found.scores:
         evidence = [line for line in found.evidence if line.bound == score.bound]
-        title = html.Div(
-            [swatch(score.bound), html.B(score.name, className="grow"), score.share_words, dim(f" {score.time_words}")],
-            className="row",
-        )
+        known = any(line.share is not None for line in evidence) or score.share > 0
+        figures = [score.share_words, dim(f" {score.time_words}")] if known else [dim("n/a")]
+        title = html.Div([swatch(score.bound), html.B(score.name, className="grow"), *figures], className="row")
         sentences = [html.P(line.sentence, className="mid") for line in evidence] or [
             html.P("Nothing speaks for it.", className="mid")
         ]

@@ -10,11 +10,10 @@ from sim.errors import InputError
 from sim.memory import View
 from sim.nki import functions
 from sim.nki.isa import enums
-from sim.nki.isa.issuing import NkiInstruction, append, check_dtype, member, no_tensor
+from sim.nki.isa.issuing import NkiInstruction, check_dtype, issue_transfer, member, no_tensor
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
 from sim.program import Op, ProgramBuilder
-from sim.trace import Engine
 
 PRIORITIES = range(4)
 PRIORITY_GENERATION = 4
@@ -40,13 +39,7 @@ def dma_copy(
     )
     operands, indirect = _indirect(program, engines.COPY, dst, src)
     skip = member(oob_mode, enums.oob_mode, "dma_copy", "oob_mode") == "skip"
-    return _issue(program, engines.COPY, operands, (mode, asked, indirect), name, skip=skip)
-
-
-def _issue(
-    program: ProgramBuilder, op: Op, operands: tuple, static: tuple, name: str | None, **numbers: Any
-) -> NkiInstruction:
-    return append(program, op, operands, static, name, Engine.SYNC, numbers)
+    return issue_transfer(program, engines.COPY, operands, (mode, asked, indirect), name, skip=skip)
 
 
 def _check_priority(program: ProgramBuilder, call: str, priority: int | None) -> None:
@@ -97,7 +90,7 @@ def dma_transpose(
     order = tuple(map(int, axes)) if axes is not None else engines.AXES.get(len(src.shape), ())
     mode = member(dge_mode, enums.dge_mode, "dma_transpose", "dge_mode")
     skip = member(oob_mode, enums.oob_mode, "dma_transpose", "oob_mode") == "skip"
-    return _issue(program, engines.TRANSPOSE, operands, (order, mode, indirect), name, skip=skip)
+    return issue_transfer(program, engines.TRANSPOSE, operands, (order, mode, indirect), name, skip=skip)
 
 
 def dma_compute(
@@ -117,7 +110,7 @@ def dma_compute(
     op = functions.alu(reduce_op, "dma_compute", "reduce_op")
     static = (op, tuple(float(scale) for scale in scales or ()), indirect)
     skip = member(oob_mode, enums.oob_mode, "dma_compute", "oob_mode") == "skip"
-    return _issue(program, engines.COMPUTE, operands, static, name, skip=skip)
+    return issue_transfer(program, engines.COMPUTE, operands, static, name, skip=skip)
 
 
 def _indirect_sum(

@@ -12,9 +12,10 @@ from sim import dtypes
 from sim.engines import sync
 from sim.errors import InputError, UnsupportedError
 from sim.memory import PARTITIONS, View
+from sim.nki.isa import enums
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
-from sim.program import Form, Op, ProgramBuilder, Role
+from sim.program import Op, ProgramBuilder
 from sim.trace import Engine
 
 QUADRANT = 32
@@ -59,17 +60,47 @@ def issue(
     on     : the engine whose sequencer reads dynamic offsets
     raises : InputError with call and source line
     """
-    program = builder()
+    program, special = builder(), False
     for view in operands:
-        layout = getattr(view, "layout", None)
-        if layout is None:
+        if not isinstance(view, NkiTensor):
             raise no_tensor(op, operands, program)
+        layout = view.layout
         if layout.pitch and view.offset >= layout.pitch:
             _check_start(view, layout.pitch)
-    return append(program, op, operands, static, name, on, immediates)
+        special |= view.indirection is not None or layout.dtype is dtypes.tfloat32
+    if special:
+        return _append_special(program, op, operands, static, name, on, immediates)
+    index = _append(program, op, operands, static, name, immediates)
+    if "registers" in immediates and enums.reduce_cmd.idle.name not in static:
+        _keep_registers(program, on, index)
+    return NkiInstruction(program, index, index)
 
 
-def append(
+def issue_transfer(
+    program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None, **numbers: Any
+) -> NkiInstruction:
+    """Append one instruction that starts a transfer or moves a register: no rule says at which partition it starts."""
+    for view in operands:
+        if not isinstance(view, NkiTensor):
+            raise no_tensor(op, operands, program)
+        if view.indirection is not None or view.layout.dtype is dtypes.tfloat32:
+            return _append_special(program, op, operands, static, name, Engine.SYNC, numbers)
+    index = _append(program, op, operands, static, name, numbers)
+    return NkiInstruction(program, index, index)
+
+
+def _append(
+    program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None, numbers: dict
+) -> int:
+    try:
+        return program.issue(op, operands, static, name, **numbers)
+    except InputError as error:
+        if error.source is not None:
+            raise
+        raise InputError(f"{op.call}: {error.message}", source=program.where(), remedy=error.remedy) from None
+
+
+def _append_special(
     program: ProgramBuilder,
     op: Op,
     operands: tuple[View, ...],
@@ -78,32 +109,20 @@ def append(
     on: Engine,
     numbers: dict,
 ) -> NkiInstruction:
-    """`issue` without the rule for start partitions, which DMA engines do not know."""
-    first, narrow = None, False
+    """An instruction with a dynamic offset, or with a tfloat32 operand."""
+    loads = [_load_offset(program, op, view, on) for view in operands if view.indirection is not None]
+    index = _append(program, op, operands, static, name, numbers)
+    if program.values:
+        _round_tf32(operands)
+    for load in loads:
+        program.order(load, index)
+    return NkiInstruction(program, loads[0] if loads else index, index)
+
+
+def _round_tf32(operands: tuple[View, ...]) -> None:
+    """A result in tfloat32 was written as fp32, whose storage it shares; what was read is rounded already."""
     for view in operands:
-        if not isinstance(view, NkiTensor):
-            raise no_tensor(op, operands, program)
-        if view.indirection is not None:
-            first = _load_offset(program, op, view, on)
-        narrow |= view.layout.dtype is dtypes.tfloat32
-    try:
-        index = program.issue(op, operands, static, name, **numbers)
-    except InputError as error:
-        if error.source is not None:
-            raise
-        raise InputError(f"{op.call}: {error.message}", source=program.where(), remedy=error.remedy) from None
-    if narrow and program.values:
-        _round_results(program.last_form, operands)
-    if first is None:
-        return NkiInstruction(program, index, index)
-    program.order(first, index)
-    return NkiInstruction(program, first, index)
-
-
-def _round_results(form: Form, operands: tuple[View, ...]) -> None:
-    """An engine writes tfloat32 as fp32, whose storage it shares; here it loses the bits that tfloat32 lacks."""
-    for view, role in zip(operands, form.roles, strict=True):
-        if role is not Role.READ and view.layout.dtype is dtypes.tfloat32:
+        if view.layout.dtype is dtypes.tfloat32:
             array = view.array()
             array[...] = dtypes.round_tf32(array)
 
@@ -175,6 +194,18 @@ def check_dtype(dtype: Any) -> None:
 
 
 _registers: WeakKeyDictionary[ProgramBuilder, dict[tuple[int, Engine], np.ndarray]] = WeakKeyDictionary()
+
+
+_users: WeakKeyDictionary[ProgramBuilder, dict[tuple[int, Engine], int]] = WeakKeyDictionary()
+
+
+def _keep_registers(program: ProgramBuilder, engine: Engine, index: int) -> None:
+    """Instructions that share an engine's accumulator registers keep their order."""
+    last = _users.setdefault(program, {})
+    key = (program.core, engine)
+    if key in last:
+        program.order(last[key], index, at_issue=True)
+    last[key] = index
 
 
 def registers(program: ProgramBuilder, engine: Engine) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.engines import sync
 from sim.errors import InputError, UnsupportedError
-from sim.nki.isa.issuing import NkiInstruction, append, issue
+from sim.nki.isa.issuing import NkiInstruction, issue, issue_transfer
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
 from sim.trace import Engine
@@ -77,7 +77,7 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> NkiInstruction:
     """dst = the one element of a tensor in HBM or SBUF."""
     program = builder()
     _check("register_load", "dst", dst)
-    handle = append(program, sync.LOAD, (src,), (Engine.SYNC,), None, Engine.SYNC, {})
+    handle = issue_transfer(program, sync.LOAD, (src,), (Engine.SYNC,), None)
     dst.state = int(src.array().reshape(-1)[0]) if program.values else None
     return handle
 
@@ -86,4 +86,4 @@ def register_store(dst: NkiTensor, src: Any) -> NkiInstruction:
     """The one element of a tensor in HBM or SBUF = a register's value."""
     program = builder()
     value = int(src) if program.values else 0
-    return append(program, sync.STORE, (dst,), (Engine.SYNC,), None, Engine.SYNC, {"value": value})
+    return issue_transfer(program, sync.STORE, (dst,), (Engine.SYNC,), None, value=value)

@@ -20,6 +20,7 @@ from sim.nki.legacy.functions import EXPORTED, matmul, transpose
 from sim.nki.legacy.index import Grid, arange, mgrid
 from sim.nki.legacy.launch_grid import nc, spmd_dim
 from sim.nki.legacy.loops import affine_range, loop_reduce, sequential_range, static_range
+from sim.nki.legacy.moves import dma_load
 from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, tile
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import active, builder
@@ -175,7 +176,7 @@ def _hbm(value: Any, call: str, argument: str) -> Tile:
 
 def load(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
     """Load an HBM tile into a new SBUF tile."""
-    return elementwise("nl.load", isa.dma_copy, _hbm(src, "nl.load", "src"), mask=mask, dtype=dtype)
+    return elementwise("nl.load", dma_load, _hbm(src, "nl.load", "src"), mask=mask, dtype=dtype)
 
 
 def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
@@ -191,7 +192,7 @@ def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
     part = Cut("nl.store", mask, target.shape, target, value)
     if not part.empty:
         into, tile_ = part.operands
-        isa.dma_copy(into, in_sbuf(tile_))
+        dma_load(into, in_sbuf(tile_))
 
 
 def _store_number(target: Tile, value: Any, mask: Any) -> None:
