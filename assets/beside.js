@@ -22,7 +22,7 @@
       const k = Math.floor((tl.t(tl.cursor) - f.t0) / f.bucket), lines = [];
       for (let j = h.at[0]; j < h.at[1]; j++) lines.push(f.values[j * f.columnsPerLevel + k]);
       if (lines.every(v => Number.isNaN(v) || v === undefined)) return null;
-      if (lines.length === 1) row("here", `${w.share(lines[0] / h.r.top)} of ${h.r.topWords.replace(/^(max|roof) /, "scale, $1 ")}`);
+      if (lines.length === 1) row("here", `${w.share(lines[0] / h.r.cap)} of ${h.r.cap_words}`);
       else row("in use", `${lines.filter(v => v > 0).length} of ${lines.length}`);
     } else if (h.kind === "packets") { return null; } else {
       if (h.kind === "region") { title = f.labels[f.label[i]]?.[1] || title; note = h.r.name; }

@@ -134,17 +134,19 @@
     if (!text) { tl.found = tl.foundAt = null; hits(""); tl.request(); remember(); return; }
     const found = await fetched("search", { q: text });
     if (!found || query !== text) return;
-    tl.found = new Set(found.rows); tl.foundAt = found.starts; tl.total = found.count;
+    tl.found = new Set(found.rows); tl.foundAt = found.starts; tl.foundRows = found.rows; tl.total = found.count;
     hits(found.error ? "not a pattern yet" : found.words.replace(" match", "")); tl.request(); remember();
   }
   const hits = text => { const e = $("#hits"); if (e) e.textContent = numbering && text ? `${numbering} of ${trnprof.words.count(tl.total)}` : text; };
   async function hitBy(by) {
     if (!query) return focusSearch();
-    const answer = await fetched("hit", { q: query, row: st.row, by });
+    const answer = await fetched("hit", { q: query, row: st.row >= 0 ? st.row : beforeView(), by });
     if (!answer?.card) return;
     numbering = trnprof.words.count(answer.number);
     choose(answer.card, true); hits(" ");
   }
+  /** The row after which the hits in view begin. */
+  const beforeView = () => { const k = tl.foundAt?.findIndex(t => t >= tl.view[0]) ?? -1; return k < 0 ? -1 : tl.foundRows[k] - 1; };
   const focusSearch = () => $("#q")?.focus();
 
   // --- small words ----------------------------------------------------------------------------------------------------

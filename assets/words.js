@@ -38,10 +38,10 @@
     const raw = Math.max(1, span / Math.max(1, most));
     for (let step = 1; ; step *= 10) for (const factor of [1, 2, 5]) if (step * factor >= raw) return step * factor;
   };
-  const TICK = [["s", 1e12], ["ms", 1e9], ["µs", 1e6], ["ns", 1e3], ["ps", 1]];
+  const TICK = [["s", 1e12, 1e11], ["ms", 1e9, 1e8], ["µs", 1e6, 1e3], ["ns", 1e3, 10], ["ps", 1, 1]];
   /** A moment to the decimals that the step needs. */
   const tick = (at, step) => {
-    const [unit, scale] = TICK.find(([, s]) => step * 50 >= s) || TICK.at(-1);
+    const [unit, scale] = TICK.find(([, , least]) => step >= least);
     let places = 0;
     while (step * 10 ** places % scale && places < 6) places++;
     return `${sign(at)}${fixed(at / scale, places)}${NARROW}${unit}`;

@@ -157,7 +157,7 @@ class _Tracing:
         return args, {name: self._tensor(name, value) for name, value in given.kwargs.items()}
 
     def _tensor(self, name: str, value: Any) -> Any:
-        """An array argument as an HBM tensor; anything else as it is. Lists and dicts of arrays are bound one by one."""
+        """An array argument as an HBM tensor, anything else as it is; a list of arrays is bound one by one."""
         if isinstance(value, (list, tuple)) and any(_is_array(item) for item in value):
             return type(value)([self._tensor(f"{name}_{i}", item) for i, item in enumerate(value)])
         if not _is_array(value):
@@ -219,7 +219,7 @@ class _Tracing:
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, TensorSpec)) or (
-        hasattr(value, "__array__") and hasattr(value, "shape") and not isinstance(value, (np.generic, View))
+        hasattr(value, "__array__") and hasattr(value, "shape") and not isinstance(value, (np.generic, View, type))
     )
 
 

@@ -49,7 +49,9 @@ class Layout:
     by_index: list[Layout] = []
     """Every layout, in the order of its creation; `index` is the place in here."""
 
-    def __new__(cls, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, memory: Memory, pitch: int) -> Layout:
+    def __new__(
+        cls, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, memory: Memory, pitch: int
+    ) -> Layout:
         key = (shape, strides, dtype, memory, pitch)
         known = cls._interned.get(key)
         if known is not None:
@@ -334,7 +336,9 @@ def reshape_layout(layout: Layout, shape: tuple[int, ...]) -> Layout:
     raises: InputError when the element counts differ, or the strides allow no such view
     """
     if prod(shape) != prod(layout.shape):
-        raise InputError(f"cannot reshape {list(layout.shape)} to {list(shape)}: {prod(layout.shape)} elements become {prod(shape)}")
+        raise InputError(
+            f"cannot reshape {list(layout.shape)} to {list(shape)}: {prod(layout.shape)} elements become {prod(shape)}"
+        )
     blocks = merge_dims(layout.shape, layout.strides)
     strides: list[int] = []
     room, stride = (1, 0)
@@ -345,8 +349,10 @@ def reshape_layout(layout: Layout, shape: tuple[int, ...]) -> Layout:
         if room == 1:
             room, stride = blocks.pop()
         if room % size:
-            raise InputError(f"cannot reshape {list(layout.shape)} with byte strides {list(layout.strides)} to {list(shape)} without a copy")
+            raise InputError(
+                f"cannot reshape {list(layout.shape)} with byte strides {list(layout.strides)} "
+                f"to {list(shape)} without a copy"
+            )
         strides.append(stride)
         room, stride = room // size, stride * size
     return Layout(tuple(shape), tuple(reversed(strides)), layout.dtype, layout.memory, layout.pitch)
-

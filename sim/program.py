@@ -50,7 +50,7 @@ class Cost:
     table: int = NONE
     """Activation table set that must be loaded; -1 for any."""
     port: int = 0
-    """Shared ports that it holds while it streams: bit 0 SBUF (Vector, GpSimd on v2), bit 1 PSUM (Vector, Scalar on v2)."""
+    """Ports that it shares while it streams: bit 0 SBUF (Vector, GpSimd on v2), bit 1 PSUM (Vector, Scalar on v2)."""
     clocked: bool = False
     """Slows down while TensorE's clock window is cold."""
 
@@ -213,6 +213,8 @@ class ProgramBuilder:
         self._accumulated: dict[int, list[View]] = {}
         self._recent: tuple[Issued, ...] = ()
         """The newest two instructions; a call may be two."""
+        self._spare: list[int] = []
+        """Numbers of storages that were given up; the next allocations take them."""
 
     def __len__(self) -> int:
         return len(self._form)
@@ -272,12 +274,23 @@ class ProgramBuilder:
         if shared is not None:
             return shared
         layout = Layout.dense(shape, dtype, memory)
-        index = len(self.storages)
-        storage = Storage(index, name or self._assigned(source) or f"{memory.name.lower()}_{index}", layout, role, source, self.region, self.values)
+        index = self._spare.pop() if self._spare else len(self.storages)
+        storage = Storage(
+            index,
+            name or self._assigned(source) or f"{memory.name.lower()}_{index}",
+            layout,
+            role,
+            source,
+            self.region,
+            self.values,
+        )
         storage.address = address
         storage.buffer = buffer or storage.buffer
-        self.storages.append(storage)
-        self._born.append(len(self._form))
+        if index < len(self.storages):
+            self.storages[index], self._born[index] = storage, len(self._form)
+        else:
+            self.storages.append(storage)
+            self._born.append(len(self._form))
         if storage.buffer == "shared_hbm" and self.grid:
             self._shared.append(storage)
             self._shared_next = len(self._shared)
@@ -369,9 +382,8 @@ class ProgramBuilder:
         if self.values:
             self._move(made.operands[place], target, self.forms[number].roles[place])
         self._recent = tuple(m._replace(operands=operands, static=options) if m is made else m for m in self._recent)
-        if self.storages[-1] is storage:
-            self.storages.pop()
-            self._born.pop()
+        storage.bytes = storage.written = None
+        self._spare.append(storage.index)
         return True
 
     def _move(self, source: View, target: View, role: Role) -> None:

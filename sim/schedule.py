@@ -109,7 +109,7 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
     issued = jit.run(*state)
     if issued < len(program):
         raise _deadlock(program, found, state.instructions)
-    columns = np.ascontiguousarray(state.instructions[:-1].T)
+    columns = state.instructions[:, :-1]
     log = state.log[: state.shared[jit.LOGGED]]
     return Schedule(
         program=program,
@@ -150,7 +150,7 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
 
     n = len(program)
     forms = _form_table(program)
-    instructions = np.zeros((n + 1, jit.COLUMNS), np.int64)
+    instructions = np.zeros((jit.ROWS, n + 1), np.int64)
     queues = _queues(program, options, instructions)
     _fill_instructions(program, found, forms, instructions)
     edges = np.zeros(found.predecessor.size, np.int64)
@@ -178,13 +178,13 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
 def _fill_instructions(program: Program, found: Dependences, forms: np.ndarray, table: np.ndarray) -> None:
     from sim.jit import schedule as jit
 
-    rows = table[:-1]
+    rows = table[:, :-1]
     dma = forms[program.form, jit.F_DMA] > 0
-    rows[:, jit.FORM] = program.form
-    rows[:, jit.MISSING] = np.diff(found.start)
-    rows[:, jit.BIND] = -1
-    rows[:, jit.START] = -1
-    rows[:, jit.TRANSFER] = np.where(dma, np.cumsum(dma) - 1, -1)
+    rows[jit.FORM] = program.form
+    rows[jit.MISSING] = np.diff(found.start)
+    rows[jit.BIND] = -1
+    rows[jit.START] = -1
+    rows[jit.TRANSFER] = np.where(dma, np.cumsum(dma) - 1, -1)
 
 
 def _shared(program: Program) -> np.ndarray:
@@ -256,13 +256,13 @@ def _queues(program: Program, options: Options, instructions: np.ndarray) -> np.
     from sim.jit import schedule as jit
 
     cores = int(program.core.max(initial=0)) + 1
-    slot = program.core.astype(np.int64) * QUEUES + compiler.engines(program)
+    slot = program.core * np.int16(QUEUES) + compiler.engines(program)
     order = np.argsort(slot, kind="stable")
     length = np.bincount(slot, minlength=cores * QUEUES)
     base = np.cumsum(length) - length
-    instructions[:-1, jit.QUEUE] = slot
-    instructions[order, jit.PLACE] = np.arange(len(program)) - np.repeat(base, length)
-    instructions[:-1, jit.QUEUED] = order
+    instructions[jit.QUEUE, :-1] = slot
+    instructions[jit.PLACE, order] = np.arange(len(program)) - np.repeat(base, length)
+    instructions[jit.QUEUED, :-1] = order
     table = np.zeros((cores * QUEUES, jit.Q_COLUMNS), np.int64)
     table[:, jit.Q_BASE] = base
     table[:, jit.Q_LENGTH] = length
@@ -341,13 +341,13 @@ def _deadlock(program: Program, found: Dependences, instructions: np.ndarray) ->
     """The error for a circle of instructions that wait for one another."""
     from sim.jit import schedule as jit
 
-    stuck = instructions[:-1, jit.START] < 0
+    stuck = instructions[jit.START, :-1] < 0
     at, seen = int(np.argmax(stuck)), {}
     while at not in seen:
         seen[at] = len(seen)
         waits = found.predecessor[found.start[at] : found.start[at + 1]]
         waits = waits[stuck[waits]]
-        ahead = np.flatnonzero(stuck & (instructions[:-1, jit.QUEUE] == instructions[at, jit.QUEUE]))
+        ahead = np.flatnonzero(stuck & (instructions[jit.QUEUE, :-1] == instructions[jit.QUEUE, at]))
         at = int(waits[0]) if waits.size else int(ahead[0])
     circle = [index for index, order in seen.items() if order >= seen[at]]
     one, other = circle[0], circle[-1]

@@ -46,14 +46,24 @@ class Builder:
         return cut(view, (None, None, None), (first, first + count, 1))
 
     def op(
-        self, engine: Engine, *operands: tuple[Role, View], occupancy: int = 100, latency: int | None = None, **more: object
+        self,
+        engine: Engine,
+        *operands: tuple[Role, View],
+        occupancy: int = 100,
+        latency: int | None = None,
+        **more: object,
     ) -> int:
         """One instruction on an engine, times in ps."""
         roles = tuple(role for role, _ in operands)
         cost = {key: more.pop(key) for key in ("table", "port", "clocked") if key in more}
         latency = occupancy + 50 if latency is None else latency
         static = (engine, roles, occupancy, latency, *sorted(cost.items()), *sorted(more.items()))
-        fields = {"call": f"test.{engine.name.lower()}", "opcode": engine.name, "cost": Cost(occupancy, latency, **cost), **more}
+        fields = {
+            "call": f"test.{engine.name.lower()}",
+            "opcode": engine.name,
+            "cost": Cost(occupancy, latency, **cost),
+            **more,
+        }
 
         def describe(device: spec.Device, layouts: tuple, *rest: object) -> Form:
             return Form(engine=engine, roles=roles, layouts=layouts, **fields)
@@ -62,13 +72,21 @@ class Builder:
         return self.program.issue(Op(fields["call"], describe, lambda *_: None), views, static)
 
     def dma(
-        self, target: View, source: View, engine: Engine = Engine.SYNC, occupancy: int = 200, engines: int = 16, **more: int
+        self,
+        target: View,
+        source: View,
+        engine: Engine = Engine.SYNC,
+        occupancy: int = 200,
+        engines: int = 16,
+        **more: int,
     ) -> int:
         """One transfer."""
         times = {"dispatch_ps": 900, "notify_ps": 300, "service_ps": 1000, "hbm_ps": 700, **more}
-        cost = DmaCost(engines=engines, bytes=64, descriptors=1, queue="q0", queue_type=QueueType.HARDWARE_DYNAMIC, **times)
+        cost = DmaCost(
+            engines=engines, bytes=64, descriptors=1, queue="q0", queue_type=QueueType.HARDWARE_DYNAMIC, **times
+        )
         return self.op(
-            engine, (R, source), (W, target), occupancy=occupancy, latency=60, dma=cost, opcode="DMA_DIRECT2D"
+            engine, (W, target), (R, source), occupancy=occupancy, latency=60, dma=cost, opcode="DMA_DIRECT2D"
         )
 
     def finish(self) -> Program:
@@ -111,14 +129,18 @@ def _random_instruction(pick: random.Random, build: Builder, given, result, tile
     if kind < 0.3:
         engine = pick.choice((Engine.SYNC, Engine.SCALAR, Engine.GPSIMD))
         source, target = pick.choice(((pick.choice(given), tile), (tile, _random_view(pick, result))))
-        slow = {"service_ps": pick.choice((100, 5000)), "hbm_ps": pick.choice((0, 300, 9000)), "dispatch_ps": pick.choice((0, 800))}
+        slow = {
+            "service_ps": pick.choice((100, 5000)),
+            "hbm_ps": pick.choice((0, 300, 9000)),
+            "dispatch_ps": pick.choice((0, 800)),
+        }
         build.dma(target, source, engine, pick.choice((20, 500)), engines=pick.choice((1, 5, 16)), **slow)
     elif kind < 0.6:
-        build.op(Engine.TENSOR, (R, tile), (R, other), (pick.choice((W, A)), bank), clocked=pick.random() < 0.7, **times)
-    elif kind < 0.8:
         build.op(
-            Engine.SCALAR, (R, bank), (W, tile), table=pick.choice((-1, 0, 1)), port=pick.choice((0, 2)), **times
+            Engine.TENSOR, (R, tile), (R, other), (pick.choice((W, A)), bank), clocked=pick.random() < 0.7, **times
         )
+    elif kind < 0.8:
+        build.op(Engine.SCALAR, (R, bank), (W, tile), table=pick.choice((-1, 0, 1)), port=pick.choice((0, 2)), **times)
     else:
         engine = pick.choice((Engine.VECTOR, Engine.GPSIMD))
         build.op(engine, (R, pick.choice((tile, bank))), (W, other), port=pick.choice((0, 1, 2, 3)), **times)

@@ -107,10 +107,15 @@ def plan(record: dict, folder: Path) -> tuple[Callable[[], sim.Run], str] | None
         "doc-trn2-mm-v2": (lambda: documented_matmul(folder, 1), "total_ns"),
         "doc-trn2-mm-v5": (lambda: documented_matmul(folder, -1), "total_ns"),
         "autotune-trn2-mm-lhsT_rhs-hand": (
-            lambda: autotune(folder, "kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py", "matmul_lhsT_rhs_nkigym"),
+            lambda: autotune(
+                folder, "kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py", "matmul_lhsT_rhs_nkigym"
+            ),
             "latency_ns",
         ),
-        "autotune-trn2-mm-kernel_15-rotate": (lambda: autotune(folder, "kernel_transforms.py", "kernel_15"), "latency_ns"),
+        "autotune-trn2-mm-kernel_15-rotate": (
+            lambda: autotune(folder, "kernel_transforms.py", "kernel_15"),
+            "latency_ns",
+        ),
         "autotune-trn2-mm-ladder-k14": (lambda: autotune(folder, "kernel_transforms.py", "kernel_14"), "latency_ns"),
     }
     return named.get(name)

@@ -7,8 +7,8 @@ import numpy as np
 from sim.trace import (
     NONE,
     Counters,
-    Edges,
     EdgeKind,
+    Edges,
     Engine,
     Instructions,
     Meta,

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,13 @@ def where(path: Path, node: ast.AST | None = None) -> str:
     return f"{path.relative_to(ROOT)}:{node.lineno if node else 1}"
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, FUNCTION))
+    return (node for node in nodes(path) if isinstance(node, FUNCTION))
 
 
 def run(*command: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -58,18 +64,34 @@ def test_an_import_costs_no_more_than_it_must(statement: str, heavy: str) -> Non
 
 
 def jit_decorator(function: ast.FunctionDef) -> ast.expr | None:
-    """The decorator that compiles a function, None when nothing does."""
+    """The decorator by which numba compiles a function, None when it does not."""
     for decorator in function.decorator_list:
-        call = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")
-        if name in ("jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc"):
+        name = ast.unparse(decorator).partition("(")[0].removeprefix("numba.")
+        if name in ("njit", "vectorize", "guvectorize", "stencil", "cfunc"):
             return decorator
     return None
 
 
+@cache
 def compiled() -> list[tuple[Path, ast.FunctionDef, ast.expr]]:
     found = ((path, function, jit_decorator(function)) for path in SOURCES for function in functions(path))
     return [(path, function, decorator) for path, function, decorator in found if decorator is not None]
+
+
+@cache
+def entered(kernels: Path) -> set[str]:
+    """What plain code takes from a module of compiled code."""
+    package, name = ".".join(kernels.parent.relative_to(ROOT).parts), kernels.stem
+    taken: set[str] = set()
+    for path in SOURCES:
+        imports = [
+            (node.module, alias) for node in nodes(path) if isinstance(node, ast.ImportFrom) for alias in node.names
+        ]
+        taken |= {alias.name for module, alias in imports if module == f"{package}.{name}"}
+        module = {alias.asname or name for origin, alias in imports if (origin, alias.name) == (package, name)}
+        attributes = [node for node in nodes(path) if isinstance(node, ast.Attribute)]
+        taken |= {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id in module}
+    return taken
 
 
 def test_compiled_code_lives_in_jit_folders_and_is_cached() -> None:
@@ -89,13 +111,26 @@ def test_compiled_code_lives_in_jit_folders_and_is_cached() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_every_compiled_function_has_a_plain_twin() -> None:
+def test_every_kernel_that_plain_code_enters_has_a_plain_twin() -> None:
     faults = []
     for path, function, _ in compiled():
         twins = ROOT / "tests" / "naive" / path.name
         names = {twin.name for twin in functions(twins)} if twins.exists() else set()
-        if function.name not in names:
+        if function.name in entered(path) - names:
             faults.append(f"{where(path, function)} {function.name}: no namesake in {twins.relative_to(ROOT)}")
+    assert not faults, "\n".join(faults)
+
+
+def test_every_compiled_function_is_entered_or_part_of_one_that_is() -> None:
+    faults = []
+    for path in {path for path, _, _ in compiled()}:
+        kernels = {function.name: function for where_, function, _ in compiled() if where_ == path}
+        reached, new = set(), entered(path) & kernels.keys()
+        while new:
+            reached |= new
+            names = {node.id for name in new for node in ast.walk(kernels[name]) if isinstance(node, ast.Name)}
+            new = (names & kernels.keys()) - reached
+        faults += [f"{where(path, kernels[name])} {name}: nobody runs it" for name in kernels.keys() - reached]
     assert not faults, "\n".join(faults)
 
 
@@ -103,7 +138,7 @@ def test_plain_twins_are_plain() -> None:
     imports = {
         name
         for path in (ROOT / "tests" / "naive").glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
         + ([node.module] if isinstance(node, ast.ImportFrom) and node.module else [])
     }

@@ -162,7 +162,9 @@ def test_trnblas_batched_pairs():
 def test_trnblas_pairs_of_one_orbital():
     b = normal(2, 128, 128)
     low, high = energies(2, 128)
-    got = outputs("trnblas", "_j_batched_kernel", b[1], b, low[1:].reshape(1, 1), low[None], high[:, None], high[None])[0]
+    got = outputs("trnblas", "_j_batched_kernel", b[1], b, low[1:].reshape(1, 1), low[None], high[:, None], high[None])[
+        0
+    ]
     t = np.einsum("ap,jbp->jab", b[1], b)[None]
     close(got, pair_energies(t, low[1:], low, high)[0].T, 2e-5)
 

@@ -104,7 +104,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("take, words", BAD, ids=[words for _, words in BAD])
+@pytest.mark.parametrize(("take", "words"), BAD, ids=[words for _, words in BAD])
 def test_an_impossible_view_names_the_numbers(program, take, words):
     with pytest.raises(InputError) as error:
         take(tensor(program, (4, 6, 8), Memory.SBUF))

@@ -19,7 +19,7 @@ from sim.errors import InputError, UsageError
 from sim.trace import Trace
 from tests.synthetic import attention
 from trnprof.tui import actions, ink, run
-from trnprof.tui.app import KEYS, Face, TerminalApp
+from trnprof.tui.app import KEYS, TerminalApp
 from trnprof.view import Session
 from trnprof.view.keys import keys_of
 
@@ -104,7 +104,7 @@ def test_it_shows_at_once_what_it_reads_and_for_how_long():
     async def go() -> None:
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.1)
-            seen.append("\n".join(app.query_one(Face).canvas.lines()))
+            seen.append("\n".join(app.canvas.lines()))
             await until(pilot, lambda: app.scene is not None)
 
     asyncio.run(go())
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_fault_and_ends_with_exit_c
         async with app.run_test(size=(80, 24)) as pilot:
             await until(pilot, lambda: app.fault is not None)
             await pilot.pause()
-            text = "\n".join(app.query_one(Face).canvas.lines())
+            text = "\n".join(app.canvas.lines())
             assert "not opened" in text
             assert "stops in the middle of an instruction" in text
             await pilot.press("q")
@@ -499,7 +499,7 @@ def test_the_wheel_zooms_at_the_pointer():
         from textual import events
 
         def scroll(kind, shift=False):
-            return kind(app.query_one(Face), x, line(app, "VectorE"), 0, 0, 0, shift, False, False)
+            return kind(app.panes[1], x, line(app, "VectorE"), 0, 0, 0, shift, False, False, x, line(app, "VectorE"))
 
         app.on_mouse_scroll_up(scroll(events.MouseScrollUp))
         assert state(app).span < before.span
@@ -516,10 +516,10 @@ def test_the_wheel_zooms_at_the_pointer():
 def test_only_lines_that_changed_are_painted_again(monkeypatch):
     async def script(app: TerminalApp, pilot: Pilot) -> None:
         regions = []
-        face = app.query_one(Face)
-        monkeypatch.setattr(face, "refresh", lambda *where, **_: regions.extend(where))
+        for pane in app.panes:
+            monkeypatch.setattr(pane, "refresh", lambda *where, **_: regions.extend(where))
         await pilot.press("m")
-        assert 0 < len(regions) <= 3
+        assert 0 < len(regions) <= 4
         assert all(region.height == 1 for region in regions)
 
     drive(script)
@@ -527,7 +527,7 @@ def test_only_lines_that_changed_are_painted_again(monkeypatch):
 
 def test_no_colour_leaves_none_and_still_shows_the_selection():
     async def script(app: TerminalApp, pilot: Pilot) -> None:
-        styles = [segment.style for y in range(36) for segment in app.query_one(Face).render_line(y)]
+        styles = [segment.style for pane in app.panes for y in range(36) for segment in pane.render_line(y)]
         assert all(style.color is None and style.bgcolor is None for style in styles)
         assert any(style.reverse for style in styles)
         assert "▸" in screen(app)
@@ -537,8 +537,8 @@ def test_no_colour_leaves_none_and_still_shows_the_selection():
 
 def test_sixteen_colours_are_the_terminals_own():
     async def script(app: TerminalApp, pilot: Pilot) -> None:
-        styles = [segment.style for y in range(36) for segment in app.query_one(Face).render_line(y)]
-        assert all(style.color.number is None or style.color.number < 16 for style in styles)
+        styles = [segment.style for pane in app.panes for y in range(36) for segment in pane.render_line(y)]
+        assert all(style.color.number is None or style.color.number < 16 for style in styles if style.color)
         assert all(style.bgcolor is None for style in styles)
         assert app.native_ansi_color
         await pilot.press("T")
@@ -574,6 +574,6 @@ def test_a_trace_that_goes_away_while_open_is_told_and_nothing_breaks(monkeypatc
         monkeypatch.setattr(app.scene.session, "frame", gone)
         await pilot.press("w")
         assert app.scene is None
-        assert "Instruction.parquet" in "\n".join(app.query_one(Face).canvas.lines())
+        assert "Instruction.parquet" in "\n".join(app.canvas.lines())
 
     drive(script)

@@ -101,7 +101,7 @@ def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
         cause=_cause(needed) if bound == "latency" else None,
         evidence=argue(index, roofs, region, needed, ranked),
         scores=scores,
-        shares=_shares(needed, scores, bound),
+        shares=_shares(needed, bound),
         kind=region.kind,
         index=region.index,
         source=region.source,
@@ -115,17 +115,19 @@ def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
 def score(needed: Demand) -> dict[str, float]:
     """Every bound's share of the region's time, 0-1."""
     memory = needed.share(needed.ceiling_ps[MEMORY])
-    blocked, exposed = needed.share(needed.buffer_ps), needed.share(needed.network_ps)
     spilled = memory if needed.spill_rules else memory * needed.spill_share
-    led = needed.share(needed.ceiling_ps[needed.leader])
-    rest = max(0.0, 1 - led - blocked - exposed)
     return {
         "compute": needed.share(needed.ceiling_ps[needed.engine]),
         "memory_bandwidth": memory * (1 - needed.spill_share) if needed.spill_rules else memory,
-        "memory_capacity": min(1.0, spilled + blocked),
+        "memory_capacity": min(1.0, spilled + needed.share(needed.buffer_ps)),
         "network": needed.share(needed.ceiling_ps[NETWORK]),
-        "latency": max(rest, needed.share(needed.issue_ps)),
+        "latency": needed.share(max(_rest_ps(needed), needed.issue_ps)) if needed.time_ps else 1.0,
     }
+
+
+def _rest_ps(needed: Demand) -> int:
+    """What the leader's ceiling, buffers and exposed collectives leave."""
+    return max(0, needed.time_ps - needed.ceiling_ps[needed.leader] - needed.buffer_ps - needed.network_ps)
 
 
 def leading_bound(needed: Demand) -> str:
@@ -135,19 +137,19 @@ def leading_bound(needed: Demand) -> str:
     return "network" if needed.leader == NETWORK else "compute"
 
 
-def _shares(needed: Demand, scores: dict[str, float], bound: str) -> dict[str, float]:
-    shares = dict.fromkeys(BOUNDS, 0.0)
-    shares[leading_bound(needed)] = needed.share(needed.ceiling_ps[needed.leader])
-    shares["memory_capacity"] += needed.share(needed.buffer_ps)
-    if needed.leader != NETWORK:
-        shares["network"] += needed.share(needed.network_ps)
-    shares["latency"] = max(0.0, 1 - sum(shares.values()))
-    if bound == "latency" and scores["latency"] > shares["latency"]:
+def _shares(needed: Demand, bound: str) -> dict[str, float]:
+    if not needed.time_ps:
+        return dict.fromkeys(BOUNDS, 0.0) | {"latency": 1.0}
+    charged = dict.fromkeys(BOUNDS, 0)
+    charged[leading_bound(needed)] = needed.ceiling_ps[needed.leader]
+    charged["memory_capacity"] += needed.buffer_ps
+    charged["network"] += needed.network_ps
+    charged["latency"] = rest = _rest_ps(needed)
+    if bound == "latency" and needed.issue_ps > rest:
         # Triggers hide behind the leader's own work: what they take is taken from it.
-        fitting = (1 - scores["latency"]) / (1 - shares["latency"])
-        shares = {name: share * fitting for name, share in shares.items()}
-        shares["latency"] = scores["latency"]
-    return shares
+        kept = (needed.time_ps - needed.issue_ps) / (needed.time_ps - rest)
+        charged = {name: ps * kept for name, ps in charged.items()} | {"latency": needed.issue_ps}
+    return {name: needed.share(ps) for name, ps in charged.items()}
 
 
 def _cause(needed: Demand) -> str | None:

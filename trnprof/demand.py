@@ -70,7 +70,7 @@ class Demand:
     """0-1, None when the profile does not tell."""
     psum_peak: float | None
 
-    def share(self, ps: int) -> float:
+    def share(self, ps: float) -> float:
         return ps / self.time_ps if self.time_ps else 0.0
 
 
@@ -82,6 +82,7 @@ LOSSES = {
     "issue": "DMAs are described and triggered",
     "table": "an activation table loads",
     "dma_latency": "a DMA is under way and moves no byte",
+    "elsewhere": "other parts of the kernel work",
     "quiet": "nothing is seen to work",
 }
 
@@ -260,6 +261,7 @@ def _lost(
         "issue": [(ins.start_ps[issuing], ins.end_ps[issuing])],
         "table": [(ins.start_ps[loading], ins.end_ps[loading])],
         "dma_latency": [_under_way(index, region)],
+        "elsewhere": [_meanwhile(index, region)],
     }
     lost = {"slow_dma" if leader == MEMORY else "fixed": slow_ps}
     for name, parts in causes.items():
@@ -268,6 +270,14 @@ def _lost(
         idle = _difference(idle, taken)
     lost["quiet"] = length_ps(idle)
     return {name: ps for name, ps in lost.items() if ps > 0}
+
+
+def _meanwhile(index: Index, region: Region) -> Spans:
+    """When anything of the trace works within a region's window."""
+    start, end = index.anything
+    first = np.searchsorted(end, region.start_ps, "right")
+    last = np.searchsorted(start, region.end_ps)
+    return start[first:last], end[first:last]
 
 
 def _under_way(index: Index, region: Region) -> Spans:

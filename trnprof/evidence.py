@@ -207,6 +207,11 @@ def _network(case: Case) -> Iterator[Evidence]:
 
 
 def _latency(case: Case) -> Iterator[Evidence]:
+    """Lost time and DMA triggers, the longer first."""
+    yield from sorted([*_waiting(case), *_issue(case)], key=lambda evidence: -(evidence.share or 0))
+
+
+def _waiting(case: Case) -> Iterator[Evidence]:
     needed = case.needed
     lost = sum(needed.lost.values())
     if lost:
@@ -216,7 +221,6 @@ def _latency(case: Case) -> Iterator[Evidence]:
         spent = f": {words.listing([f'{case.time(ps)} {text}' for ps, text in parts])}" if parts else ""
         subject = _LEADERS.get(needed.leader) or f"{words.ENGINE_WORDS[needed.leader]}, the busiest, waits"
         yield _time("latency", "waiting", case, lost, f"{subject} {case.of(lost)}{spent}")
-    yield from _issue(case)
 
 
 def _issue(case: Case) -> Iterator[Evidence]:
@@ -256,6 +260,7 @@ _LOSS_WORDS: dict[str, Callable[[Case], str]] = {
     "issue": lambda case: "while DMAs are triggered",
     "table": lambda case: "while an activation table loads",
     "dma_latency": lambda case: "with a DMA under way that moves no byte",
+    "elsewhere": lambda case: "while other parts of the kernel work",
     "quiet": lambda case: "with nothing seen at work",
 }
 

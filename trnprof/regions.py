@@ -147,11 +147,12 @@ def _of_line(index: Index, code: int, rows: np.ndarray) -> Region:
     ins, moved = index.trace.instructions, index.trace.transfers
     transfers = index.transfers_of(rows)
     parts = rows, transfers, index.packets_of(transfers)
-    source = index.trace.strings[code]
+    source = index.trace.strings[code] or ""
+    name = source.rpartition("/")[2]
     end = max(int(ins.end_ps[rows].max()), int(moved.end_ps[transfers].max(initial=0)))
     spans = _own_time(index, rows, transfers)
     work = measure(index, *parts, length_ps(spans))
-    return Region(NONE, "line", source, source, 0, NONE, int(ins.start_ps[rows].min()), end, *parts, spans, work)
+    return Region(NONE, "line", name, source, 0, NONE, int(ins.start_ps[rows].min()), end, *parts, spans, work)
 
 
 def _own_time(index: Index, rows: np.ndarray, transfers: np.ndarray) -> Spans:

@@ -22,7 +22,7 @@ import numpy as np
 from sim.explorer import machine_figures
 from sim.explorer.events import SEMAPHORE_WAIT
 from sim.trace import COMPUTE_ENGINES, Engine, Instructions, Memory, Packets, QueueType, Trace, Transfers
-from trnprof.intervals import Spans, clip, union_ps
+from trnprof.intervals import Spans, clip, merge, union_ps
 
 SECOND_PS = 1e12
 GIGA = 1e9
@@ -210,8 +210,11 @@ def _activity(trace: Trace) -> dict[str, Any]:
     """Union of everything, and the span of what is not set-up."""
     instructions, pieces = trace.instructions, dma_pieces(trace)
     working = ~semaphore_waits(trace)
-    start = np.concatenate((instructions.start_ps[working], pieces.start_ps))
-    end = np.concatenate((instructions.end_ps[working], pieces.end_ps))
+    parts = [
+        merge(instructions.start_ps[working], instructions.end_ps[working]),
+        merge(pieces.start_ps, pieces.end_ps),
+    ]
+    start, end = (np.concatenate(points) for points in zip(*parts, strict=True))
     metrics: dict[str, Any] = {"total_active_time": union_ps(start, end) / SECOND_PS}
     kernel = ~instructions.control
     start = np.concatenate((instructions.start_ps[kernel], pieces.start_ps))

@@ -92,6 +92,15 @@ class Index:
         return self.payload[self._packets.of(transfers)]
 
     @cached_property
+    def anything(self) -> Spans:
+        """When any instruction works or any byte moves, merged."""
+        ins, moved = self.trace.instructions, self.trace.transfers
+        return merge(
+            np.concatenate((ins.start_ps[self.worked], moved.start_ps)),
+            np.concatenate((ins.end_ps[self.worked], moved.end_ps)),
+        )
+
+    @cached_property
     def idle_ps(self) -> np.ndarray:
         """How long the engine of each instruction had done nothing before it started; int64 [rows]."""
         ins = self.trace.instructions

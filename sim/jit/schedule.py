@@ -18,7 +18,7 @@ from numba import njit
 
 FAR = np.int64(1) << np.int64(62)
 
-# Columns of the instruction table.
+# Rows of the instruction table, [rows, n + 1]: one column an instruction, so that a row is a column of the result.
 FORM = 0
 QUEUE = 1
 PLACE = 2
@@ -31,7 +31,7 @@ BIND = 5
 """The predecessor that released it last, -1 for none."""
 BIND_CODE = 6
 EDGE = 7
-"""First of its edges; the next row has the end."""
+"""First of its edges; the next column has the end."""
 START = 8
 """-1 until it issues."""
 FREED = 9
@@ -41,8 +41,8 @@ WAIT = 11
 CAUSE = 12
 TRANSFER = 13
 QUEUED = 14
-"""Not of this instruction: which one has the place of this row, queue after queue."""
-COLUMNS = 15
+"""Not of this instruction: which one has this place, queue after queue."""
+ROWS = 15
 
 # Columns of the queue table.
 Q_BASE = 0
@@ -161,7 +161,7 @@ WAIT_BANDWIDTH = 8
 WAIT_ISSUE = 9
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def push(heap, base, count, key, value):
     """Add (key, value) to the heap heap[base : base + count], smallest first."""
     hole = count
@@ -177,7 +177,7 @@ def push(heap, base, count, key, value):
     heap[base + hole, 1] = value
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def pop(heap, base, count):
     """Take the smallest row away from heap[base : base + count]."""
     last = count - 1
@@ -200,7 +200,7 @@ def pop(heap, base, count):
     heap[base + hole, 1] = value
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def enter(queues, heaps, q, place, ready, instructions):
     """Let an instruction within its queue's window, all of whose predecessors are known, compete.
 
@@ -217,28 +217,28 @@ def enter(queues, heaps, q, place, ready, instructions):
         queues[q, Q_DUE] = min(queues[q, Q_DUE], ready)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def release(instructions, queues, heaps, edges, shared, i):
     """Tell the successors of an instruction whose completion is known when they may start as far as it is concerned."""
-    for e in range(instructions[i, EDGE], instructions[i + 1, EDGE]):
+    for e in range(instructions[EDGE, i], instructions[EDGE, i + 1]):
         edge = edges[e]
         s = edge >> 4
         gate = (edge >> 2) & 3
         if gate == GATE_ISSUE:
-            time = instructions[i, FREED]
+            time = instructions[FREED, i]
         else:
-            time = instructions[i, DONE] + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
-        ready = instructions[s, READY]
-        if time > ready or (time == ready and i < instructions[s, BIND]):
-            instructions[s, READY] = time
-            instructions[s, BIND] = i
-            instructions[s, BIND_CODE] = edge & 15
-        missing = instructions[s, MISSING] - 1
-        instructions[s, MISSING] = missing
+            time = instructions[DONE, i] + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
+        ready = instructions[READY, s]
+        if time > ready or (time == ready and i < instructions[BIND, s]):
+            instructions[READY, s] = time
+            instructions[BIND, s] = i
+            instructions[BIND_CODE, s] = edge & 15
+        missing = instructions[MISSING, s] - 1
+        instructions[MISSING, s] = missing
         if missing == 0:
-            q, place = instructions[s, QUEUE], instructions[s, PLACE]
+            q, place = instructions[QUEUE, s], instructions[PLACE, s]
             if place < queues[q, Q_HEAD] + queues[q, Q_WINDOW]:
-                enter(queues, heaps, q, place, instructions[s, READY], instructions.shape[0] - 1)
+                enter(queues, heaps, q, place, instructions[READY, s], instructions.shape[1] - 1)
 
 
 @njit(cache=True)
@@ -259,7 +259,7 @@ def advance_clock(cores, shared, log, number, time):
             cores[number, C_WINDOW_END] += (time - cores[number, C_WINDOW_END]) // window * window
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def work(cores, shared, log, number, start, end):
     """Count [start, end) as busy time of a core's TensorE."""
     while end >= cores[number, C_WINDOW_END]:
@@ -270,40 +270,42 @@ def work(cores, shared, log, number, start, end):
     cores[number, C_BUSY] += end - start
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def choose(instructions, queues, heaps, q, time):
     """Take the oldest place that is ready when queue q is due; its instruction."""
     base = queues[q, Q_BASE]
-    later = base + instructions.shape[0] - 1
+    later = base + instructions.shape[1] - 1
     while queues[q, Q_LATER] > 0 and heaps[later, 0] <= time:
         place = heaps[later, 1]
         pop(heaps, later, queues[q, Q_LATER])
         queues[q, Q_LATER] -= 1
+        if queues[q, Q_READY] == 0 and (queues[q, Q_LATER] == 0 or heaps[later, 0] > time):
+            return instructions[QUEUED, base + place]
         push(heaps, base, queues[q, Q_READY], place, 0)
         queues[q, Q_READY] += 1
     place = heaps[base, 0]
     pop(heaps, base, queues[q, Q_READY])
     queues[q, Q_READY] -= 1
-    return instructions[base + place, QUEUED]
+    return instructions[QUEUED, base + place]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def explain(instructions, queues, q, i, time):
     """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
-    last, bind = queues[q, Q_LAST], instructions[i, BIND]
-    if instructions[i, READY] > queues[q, Q_FREE]:
-        kind = instructions[i, BIND_CODE] & 3
+    last, bind = queues[q, Q_LAST], instructions[BIND, i]
+    if instructions[READY, i] > queues[q, Q_FREE]:
+        kind = instructions[BIND_CODE, i] & 3
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:
-            cause = WAIT_DMA if instructions[bind, TRANSFER] >= 0 else WAIT_OPERAND
+            cause = WAIT_DMA if instructions[TRANSFER, bind] >= 0 else WAIT_OPERAND
     else:
         bind, cause = last, WAIT_NONE
         if last >= 0:
-            cause = WAIT_ISSUE if instructions[last, TRANSFER] >= 0 else WAIT_ENGINE
-    instructions[i, BIND] = bind
-    instructions[i, CAUSE] = cause
-    instructions[i, WAIT] = max(0, time - queues[q, Q_IDLE])
+            cause = WAIT_ISSUE if instructions[TRANSFER, last] >= 0 else WAIT_ENGINE
+    instructions[BIND, i] = bind
+    instructions[CAUSE, i] = cause
+    instructions[WAIT, i] = max(0, time - queues[q, Q_IDLE])
 
 
 @njit(cache=True)
@@ -313,15 +315,15 @@ def load_tables(instructions, cores, shared, log, number, i, start, tables):
     shared[LOGGED] += 1
     log[at, L_KIND], log[at, L_SUBJECT], log[at, L_TIME], log[at, L_BIND] = LOAD, i, -1, -1
     if cores[number, C_TABLE] >= 0:
-        log[at, L_TIME], log[at, L_WAIT] = start, instructions[i, WAIT]
-        log[at, L_CAUSE], log[at, L_BIND] = instructions[i, CAUSE], instructions[i, BIND]
-        instructions[i, WAIT], instructions[i, CAUSE], instructions[i, BIND] = 0, WAIT_TABLE, -1
+        log[at, L_TIME], log[at, L_WAIT] = start, instructions[WAIT, i]
+        log[at, L_CAUSE], log[at, L_BIND] = instructions[CAUSE, i], instructions[BIND, i]
+        instructions[WAIT, i], instructions[CAUSE, i], instructions[BIND, i] = 0, WAIT_TABLE, -1
         start += shared[TABLE_LOAD]
     cores[number, C_TABLE] = tables
     return start
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def take_ports(instructions, cores, number, q, i, start, occupancy, ports):
     """Hold the shared ports while the instruction streams; when it can start."""
     begin = start
@@ -329,9 +331,9 @@ def take_ports(instructions, cores, number, q, i, start, occupancy, ports):
         held = cores[number, C_PORT + port]
         if ports >> port & 1 and cores[number, C_HOLDER + port] != q and held > start:
             start = held
-            instructions[i, CAUSE] = WAIT_PORT
-            instructions[i, BIND] = cores[number, C_HOLDING + port]
-    instructions[i, WAIT] += start - begin
+            instructions[CAUSE, i] = WAIT_PORT
+            instructions[BIND, i] = cores[number, C_HOLDING + port]
+    instructions[WAIT, i] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
             cores[number, C_PORT + port] = start + occupancy
@@ -340,7 +342,7 @@ def take_ports(instructions, cores, number, q, i, start, occupancy, ports):
     return start
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def slide(instructions, queues, heaps, q, place):
     """Move the window of a queue on after a place has issued, and find when the queue is due again."""
     base, free = queues[q, Q_BASE], queues[q, Q_FREE]
@@ -348,7 +350,7 @@ def slide(instructions, queues, heaps, q, place):
     if queues[q, Q_READY] > 0:
         due = free
     elif queues[q, Q_LATER] > 0:
-        due = max(free, heaps[instructions.shape[0] - 1 + base, 0])
+        due = max(free, heaps[instructions.shape[1] - 1 + base, 0])
     queues[q, Q_DUE] = due
     head = queues[q, Q_HEAD]
     if place != head:
@@ -356,21 +358,21 @@ def slide(instructions, queues, heaps, q, place):
     window, length = queues[q, Q_WINDOW], queues[q, Q_LENGTH]
     first = head + window
     head += 1
-    while head < length and instructions[instructions[base + head, QUEUED], START] >= 0:
+    while head < length and instructions[START, instructions[QUEUED, base + head]] >= 0:
         head += 1
     queues[q, Q_HEAD] = head
     for new in range(first, min(head + window, length)):
-        i = instructions[base + new, QUEUED]
-        if instructions[i, MISSING] == 0:
-            enter(queues, heaps, q, new, instructions[i, READY], instructions.shape[0] - 1)
+        i = instructions[QUEUED, base + new]
+        if instructions[MISSING, i] == 0:
+            enter(queues, heaps, q, new, instructions[READY, i], instructions.shape[1] - 1)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
     """Start the oldest ready instruction of queue q: its times and the reason for its wait. Returns it."""
     i = choose(instructions, queues, heaps, q, time)
     explain(instructions, queues, q, i, time)
-    form, number = instructions[i, FORM], queues[q, Q_CORE]
+    form, number = instructions[FORM, i], queues[q, Q_CORE]
     start, occupancy, latency = time, forms[form, F_OCCUPANCY], forms[form, F_LATENCY]
     tables = forms[form, F_TABLE]
     if tables >= 0 and tables != cores[number, C_TABLE]:
@@ -384,9 +386,9 @@ def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
             occupancy, latency = forms[form, F_COLD_OCCUPANCY], forms[form, F_COLD_LATENCY]
         work(cores, shared, log, number, start, start + occupancy)
     freed, done = start + occupancy, start + latency
-    instructions[i, START] = start
-    instructions[i, FREED] = freed
-    instructions[i, DONE] = done
+    instructions[START, i] = start
+    instructions[FREED, i] = freed
+    instructions[DONE, i] = done
     queues[q, Q_FREE] = freed
     queues[q, Q_IDLE] = freed
     queues[q, Q_LAST] = i
@@ -395,7 +397,7 @@ def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
         queues[q, Q_IDLE] = min(freed, done)
         push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], freed + forms[form, F_DISPATCH], i)
         shared[ARRIVALS] += 1
-    slide(instructions, queues, heaps, q, instructions[i, PLACE])
+    slide(instructions, queues, heaps, q, instructions[PLACE, i])
     return i
 
 
@@ -406,7 +408,7 @@ def arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets
     time, i = heaps[base, 0], heaps[base, 1]
     pop(heaps, base, shared[ARRIVALS])
     shared[ARRIVALS] -= 1
-    form, t, number = instructions[i, FORM], instructions[i, TRANSFER], queues[instructions[i, QUEUE], Q_CORE]
+    form, t, number = instructions[FORM, i], instructions[TRANSFER, i], queues[instructions[QUEUE, i], Q_CORE]
     service, hbm = forms[form, F_SERVICE], forms[form, F_HBM]
     first, last = FAR, time
     column, packet = C_DMA + transfers[t, T_ENGINE], transfers[t, T_PACKET]
@@ -431,7 +433,7 @@ def arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets
     transfers[t, T_WAIT] = wait
     if wait > 0:
         transfers[t, T_CAUSE] = WAIT_BANDWIDTH if last > served else WAIT_QUEUE
-    instructions[i, DONE] = last + forms[form, F_NOTIFY]
+    instructions[DONE, i] = last + forms[form, F_NOTIFY]
     return i
 
 
@@ -440,9 +442,9 @@ def run(instructions, queues, heaps, edges, forms, cores, shared, transfers, pac
     """Issue all instructions; returns how many could be, fewer than all when they wait for one another."""
     for q in range(queues.shape[0]):
         for place in range(min(queues[q, Q_LENGTH], queues[q, Q_WINDOW])):
-            i = instructions[queues[q, Q_BASE] + place, QUEUED]
-            if instructions[i, MISSING] == 0:
-                enter(queues, heaps, q, place, instructions[i, READY], instructions.shape[0] - 1)
+            i = instructions[QUEUED, queues[q, Q_BASE] + place]
+            if instructions[MISSING, i] == 0:
+                enter(queues, heaps, q, place, instructions[READY, i], instructions.shape[1] - 1)
     while True:
         q, time = 0, queues[0, Q_DUE]
         for other in range(1, queues.shape[0]):
@@ -452,7 +454,7 @@ def run(instructions, queues, heaps, edges, forms, cores, shared, transfers, pac
             i = arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets)
         elif time < FAR:
             i = issue(instructions, queues, heaps, forms, cores, shared, log, q, time)
-            if instructions[i, TRANSFER] >= 0:
+            if instructions[TRANSFER, i] >= 0:
                 continue
         else:
             return shared[ISSUED]
@@ -467,10 +469,10 @@ def turn(start, predecessor, kind, gate, instructions, edges):
     """
     n = start.size - 1
     for e in range(predecessor.size):
-        instructions[predecessor[e] + 1, EDGE] += 1
+        instructions[EDGE, predecessor[e] + 1] += 1
     for i in range(n):
-        instructions[i + 1, EDGE] += instructions[i, EDGE]
-    filled = instructions[:, EDGE].copy()
+        instructions[EDGE, i + 1] += instructions[EDGE, i]
+    filled = instructions[EDGE].copy()
     for i in range(n):
         for e in range(start[i], start[i + 1]):
             j = predecessor[e]

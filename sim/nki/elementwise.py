@@ -18,7 +18,6 @@ from sim.nki.session import builder
 from sim.nki.tensor import MemoryRegion, NkiTensor
 from sim.trace import Memory
 
-
 FP32 = dtypes.parse("float32")
 MOVING_COLUMNS = 512
 """Most columns that one matmul moves (NKI: gemm_moving_fmax)."""
@@ -181,7 +180,9 @@ BINARY = (
     "add subtract multiply divide power maximum minimum abs_max abs_min equal not_equal less less_equal greater "
     "greater_equal bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor mod fmod"
 ).split()
-FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in (*UNARY, "copy")} | {name: _binary(name) for name in BINARY}
+FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in (*UNARY, "copy")} | {
+    name: _binary(name) for name in BINARY
+}
 globals().update(FUNCTIONS)
 
 

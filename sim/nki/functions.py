@@ -21,7 +21,6 @@ ALIASES = {
     "mult": "multiply",
     "sub": "subtract",
     "identity": "copy",
-    "negative": "subtract",
     "absolute": "abs",
     "mean": "average",
 }

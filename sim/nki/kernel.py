@@ -12,7 +12,15 @@ from sim.errors import InputError
 from sim.nki import session
 from sim.nki.tensor import NkiTensor
 
-PLATFORMS = {"trn1": "trn1", "inf2": "inf2", "gen2": "trn1", "trn2": "trn2", "gen3": "trn2", "trn3": "trn3", "gen4": "trn3"}
+PLATFORMS = {
+    "trn1": "trn1",
+    "inf2": "inf2",
+    "gen2": "trn1",
+    "trn2": "trn2",
+    "gen3": "trn2",
+    "trn3": "trn3",
+    "gen4": "trn3",
+}
 """Values of NEURON_PLATFORM_TARGET_OVERRIDE."""
 
 

@@ -59,7 +59,9 @@ def all(x: NkiTensor, axis: Any, dtype: Any = None, **legacy: Any) -> NkiTensor:
 
 def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
     count = product(x.shape[a] for a in _axes(x, axis, "mean"))
-    return combine(FUNCTIONS["multiply"], _reduce("add", "mean", x, axis, FP32, keepdims), 1.0 / count, dtype or x.dtype)
+    return combine(
+        FUNCTIONS["multiply"], _reduce("add", "mean", x, axis, FP32, keepdims), 1.0 / count, dtype or x.dtype
+    )
 
 
 def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
@@ -90,9 +92,7 @@ def rms_norm(
     kind = compute_dtype or FP32
     squares = sum(combine(FUNCTIONS["multiply"], x, x, kind), axis, FP32, keepdims=True)
     shifted = new_tile(squares.shape, FP32)
-    isa.tensor_scalar(
-        shifted, squares, FUNCTIONS["multiply"], 1.0 / n, op1=FUNCTIONS["add"], operand1=float(epsilon)
-    )
+    isa.tensor_scalar(shifted, squares, FUNCTIONS["multiply"], 1.0 / n, op1=FUNCTIONS["add"], operand1=float(epsilon))
     scale = FUNCTIONS["rsqrt"](shifted)
     return combine(FUNCTIONS["multiply"], combine(FUNCTIONS["multiply"], x, scale, kind), w, dtype or x.dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -88,7 +89,7 @@ class _Refuser:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.split(".")[0] in ROOTS:
             raise MissingModule(f"module {name} has no stand-in in the emulator")
-        return None
+        return
 
 
 @contextmanager

@@ -265,7 +265,9 @@ class NkiTensor(View):
         strides = tuple(as_int(stride) * size for stride, _ in pattern)
         layout = Layout(shape, strides, target, self.layout.memory, self.layout.pitch)
         start = self.offset + (0 if offset is None else as_int(offset) * size)
-        self._within(layout, start, "ap")
+        # Rows of a gather lie where the index says, wherever the pattern would put them.
+        rows = 1 if vector_offset is not None else shape[0]
+        self._within(Layout((rows, *shape[1:]), strides, target, layout.memory, layout.pitch), start, "ap")
         view = NkiTensor(self.storage, layout, start)
         if scalar_offset is None and vector_offset is None:
             return view
@@ -323,7 +325,9 @@ class NkiTensor(View):
         last = start + layout.itemsize + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides) if s > 0)
         first = start + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides) if s < 0)
         if first < 0 or last > self.storage.nbytes:
-            raise self._fault(f"{call}: bytes {first} to {last} reach outside the {self.storage.nbytes} of `{self.name}`")
+            raise self._fault(
+                f"{call}: bytes {first} to {last} reach outside the {self.storage.nbytes} of `{self.name}`"
+            )
 
     def _keep_partition(self, call: str, kept: bool) -> None:
         if self.layout.pitch and not kept:

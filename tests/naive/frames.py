@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 LONE_BUCKETS, CELL_BUCKETS = 2, 4
@@ -43,11 +44,13 @@ def union(spans: list[tuple[int, int]], low: int, high: int) -> int:
     return total
 
 
-def longer(lane: list[Row], i: int, j: int) -> int:
-    def rank(k: int) -> tuple[bool, int]:
-        return lane[k].work, lane[k].end - lane[k].start
+def rank(row: Row) -> tuple[bool, int]:
+    return row.work, row.end - row.start
 
-    return j if rank(j) > rank(i) else i
+
+def longest_of(lane: list[Row], members: list[int]) -> int:
+    """The first of those that rank highest."""
+    return max(members, key=lambda i: (rank(lane[i]), -i))
 
 
 def spans_of(lane: list[Row], work: bool) -> list[tuple[int, int]]:
@@ -71,9 +74,7 @@ def build(lane: list[Row], size: int) -> list[dict[str, int]]:
     for i in range(0, len(lane), size):
         rows, before = lane[i : i + size], lane[:i]
         ends = [max((r.end for r in lane[:k]), default=None) for k in range(i, i + len(rows))]
-        longest = i
-        for k in range(i, i + len(rows)):
-            longest = longer(lane, longest, k)
+        longest = longest_of(lane, list(range(i, i + len(rows))))
         blocks.append(
             {
                 "BUSY_WORK": gain(before, rows, True),
@@ -139,7 +140,7 @@ def gather_row(members: list[int], i: int) -> list[int]:
     return [*members, i]
 
 
-def close_cell(lane: list[Row], members: list[int], bucket: int) -> list[Mark]:
+def close_cell(lane: list[Row], members: list[int], t0: int, bucket: int) -> list[Mark]:
     """The cluster of consecutive rows `members` as a mark."""
     if not members:
         return []
@@ -147,13 +148,11 @@ def close_cell(lane: list[Row], members: list[int], bucket: int) -> list[Mark]:
         return [lone_mark(lane, members[0])]
     cell = CELL_BUCKETS * bucket
     low = lane[members[0]].start
-    limit = (low // cell + 1) * cell
+    limit = (max(low, t0) // cell + 1) * cell
     work = any(lane[i].work for i in members)
     known = [row for row in lane[: members[-1] + 1] if row.work == work]
     busy = union([(row.start, row.end) for row in known], low, limit)
-    longest = members[0]
-    for i in members:
-        longest = longer(lane, longest, i)
+    longest = longest_of(lane, members)
     whole = max(0, (reaches(lane, members[0])[0] or low) - low) + gain(
         lane[: members[0]], [lane[i] for i in members], True
     )
@@ -174,14 +173,14 @@ def scan(lane: list[Row], t0: int, t1: int, bucket: int) -> list[Mark]:
         at = max(row.start, t0) // bucket
         if body - row.start >= LONE_BUCKETS * bucket and at != lone:
             lone = at
-            marks += [*close_cell(lane, members, bucket), lone_mark(lane, i)]
+            marks += [*close_cell(lane, members, t0, bucket), lone_mark(lane, i)]
             members = []
             continue
         if open_cell(lane, members, i, t0, bucket):
-            marks += close_cell(lane, members, bucket)
+            marks += close_cell(lane, members, t0, bucket)
             members = []
         members = gather_row(members, i)
-    return marks + close_cell(lane, members, bucket)
+    return marks + close_cell(lane, members, t0, bucket)
 
 
 def gaps(lane: list[Row], t0: int, t1: int, shortest: int, origin: int) -> list[tuple[int, int, int]]:
@@ -200,7 +199,7 @@ def spread(low: float, high: float, width: float, columns: int) -> list[float]:
 def coverage(lane: list[Row], t0: int, t1: int, columns: int) -> list[float]:
     width = (t1 - t0) / columns
     edges = [t0 + c * width for c in range(columns + 1)]
-    return [union(spans_of(lane, True), a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return [union(spans_of(lane, True), a, b) for a, b in pairwise(edges)]
 
 
 def lanes(spans: list[tuple[int, int]], floor: list[int], limit: int) -> list[int]:

@@ -27,9 +27,7 @@ def rmsnorm(x, weight):
         nisa.activation_reduce(dst=squares, op=nl.square, data=tile, reduce_op=nl.add, reduce_res=total)
 
         mean = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(
-            dst=mean, data=total, op0=nl.multiply, operand0=1.0 / columns, op1=nl.add, operand1=EPSILON
-        )
+        nisa.tensor_scalar(dst=mean, data=total, op0=nl.multiply, operand0=1.0 / columns, op1=nl.add, operand1=EPSILON)
         scale = nl.ndarray((ROWS, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.activation(dst=scale, op=nl.rsqrt, data=mean)
 

@@ -1,15 +1,15 @@
 """Levels of detail of one lane of a timeline, as scalar loops.
 
-A lane is `rows`, ascending indices into the columns `start`, `end` (int64 ps) and `flags` (uint8: WORK, WASTE), sorted by
-start. `fine` and `coarse` are int64 [blocks, FIELDS]: what 64 and 4096 consecutive rows come to, so that a scan reads
+A lane is `rows`, indices in order of start into the columns `start`, `end` (int64 ps) and `flags` (uint8: WORK,
+WASTE). `fine` and `coarse` are int64 [blocks, FIELDS]: what 16 and 256 consecutive rows come to, so that a scan reads
 whole blocks where the screen cannot tell their rows apart. The answer is the same as without them.
 """
 
 import numpy as np
 from numba import njit
 
-FINE = 64
-COARSE = 4096
+FINE = 16
+COARSE = 256
 
 WORK = 1
 WASTE = 2
@@ -29,7 +29,11 @@ LONGEST = 7
 MAX_BODY = 8
 BUSY_WASTE = 9
 MAX_GAP = 10
-FIELDS = 11
+RANK = 11
+"""Of the longest row, as `rank` gives it."""
+FIRST_START = 12
+LAST_START = 13
+FIELDS = 14
 
 # Fields of a mark, the unit of a frame.
 MARK_START = 0
@@ -88,7 +92,10 @@ def build(start, end, flags, rows, fine):
             fine[b, REACH_OTHER] = reach_other
             fine[b, BUSY_WORK:] = 0
             fine[b, LONGEST] = i
+            fine[b, RANK] = -1
+            fine[b, FIRST_START] = start[rows[i]]
         row = rows[i]
+        fine[b, LAST_START] = start[row]
         low = start[row]
         high = end[row]
         gap = low - max(reach_work, reach_other)
@@ -108,19 +115,16 @@ def build(start, end, flags, rows, fine):
             reach_other = max(reach_other, high)
             fine[b, END_OTHER] = max(fine[b, END_OTHER], high)
             fine[b, BUSY_OTHER] += fresh
-        fine[b, LONGEST] = longer(start, end, flags, rows, fine[b, LONGEST], i)
+        if rank(start, end, flags, row) > fine[b, RANK]:
+            fine[b, RANK] = rank(start, end, flags, row)
+            fine[b, LONGEST] = i
 
 
 @njit(cache=True)
-def longer(start, end, flags, rows, i, j):
-    """The index of the better stand-in for both rows: work before the rest, then the longer, then the earlier."""
-    first = flags[rows[i]] & WORK
-    second = flags[rows[j]] & WORK
-    if first != second:
-        return j if second else i
-    if end[rows[j]] - start[rows[j]] > end[rows[i]] - start[rows[i]]:
-        return j
-    return i
+def rank(start, end, flags, row):
+    """How well a row stands for its cluster: work before the rest, then by length."""
+    length = end[row] - start[row]
+    return length + FAR if flags[row] & WORK else length
 
 
 @njit(cache=True)
@@ -133,7 +137,7 @@ def measure_bodies(start, end, flags, rows, fine):
 
 
 @njit(cache=True)
-def coarsen(start, end, flags, rows, fine, coarse):
+def coarsen(fine, coarse):
     """Fill the blocks of COARSE rows from those of FINE rows."""
     step = COARSE // FINE
     for b in range(fine.shape[0]):
@@ -145,7 +149,10 @@ def coarsen(start, end, flags, rows, fine, coarse):
             coarse[c, field] = max(coarse[c, field], fine[b, field])
         for field in (BUSY_WORK, BUSY_OTHER, COUNT_WORK, BUSY_WASTE):
             coarse[c, field] += fine[b, field]
-        coarse[c, LONGEST] = longer(start, end, flags, rows, coarse[c, LONGEST], fine[b, LONGEST])
+        coarse[c, LAST_START] = fine[b, LAST_START]
+        if fine[b, RANK] > coarse[c, RANK]:
+            coarse[c, RANK] = fine[b, RANK]
+            coarse[c, LONGEST] = fine[b, LONGEST]
 
 
 @njit(cache=True)
@@ -164,13 +171,13 @@ def first_reaching(end, rows, coarse, fine, t0):
 
 
 @njit(cache=True)
-def whole_block(start, rows, blocks, size, i, window):
+def whole_block(blocks, size, i, rows, window):
     """Whether rows [i, i + size) lie in the window, in one cell, with no body to be drawn alone."""
-    last = i + size - 1
-    if last >= rows.size or blocks[i // size, MAX_BODY] >= LONE_BUCKETS * window[2]:
+    block = blocks[i // size]
+    if i + size > rows or block[MAX_BODY] >= LONE_BUCKETS * window[2]:
         return False
-    low = start[rows[i]]
-    high = start[rows[last]]
+    low = block[FIRST_START]
+    high = block[LAST_START]
     cell = CELL_BUCKETS * window[2]
     return low >= window[0] and high < window[1] and low // cell == high // cell
 
@@ -179,13 +186,13 @@ def whole_block(start, rows, blocks, size, i, window):
 def scan(start, end, flags, rows, fine, coarse, window, marks):
     """Write the marks of a lane in the window [t0, t1, bucket], ps, and return how many.
 
-    A row whose body spans LONE_BUCKETS is a mark of its own, at most one for each bucket that bodies start in; rows between
-    gather in cells of CELL_BUCKETS, aligned to time 0, and a cluster of one is that row. BUSY of a cluster is the union of its
-    work (of all its rows when none is work) inside its span, which ends with its cell. A row whose body ends before t0
-    is left out: later rows cover it.
+    A row whose body spans LONE_BUCKETS is a mark of its own, at most one for each bucket that bodies start in; rows
+    between gather in cells of CELL_BUCKETS, aligned to time 0, and a cluster of one is that row. BUSY of a cluster is
+    the union of its work (of all its rows when none is work) inside its span, which ends with its cell. A row whose
+    body ends before t0 is left out: later rows cover it.
     """
     t0, t1, bucket = window[0], window[1], window[2]
-    state = np.zeros(8, np.int64)
+    state = np.zeros(9, np.int64)
     i = first_reaching(end, rows, coarse, fine, t0)
     lone_bucket = -FAR
     filled = 0
@@ -193,14 +200,14 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
         state[0], state[1] = reaches(end, flags, rows, fine, i)
     while i < rows.size and start[rows[i]] < t1:
         size = 0
-        if i % COARSE == 0 and whole_block(start, rows, coarse, COARSE, i, window):
+        if i % COARSE == 0 and whole_block(coarse, COARSE, i, rows.size, window):
             size = COARSE
-        elif i % FINE == 0 and whole_block(start, rows, fine, FINE, i, window):
+        elif i % FINE == 0 and whole_block(fine, FINE, i, rows.size, window):
             size = FINE
         if size:
             block = coarse[i // COARSE] if size == COARSE else fine[i // FINE]
-            filled = open_cell(start, flags, rows, window, marks, filled, state, i)
-            gather(start, end, flags, rows, marks[filled], state, size, block)
+            filled = open_cell(block[FIRST_START], flags, rows, window, marks, filled, state, i)
+            gather(marks[filled], state, size, block)
             i += size
             continue
         row = rows[i]
@@ -210,15 +217,15 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
             reach_on(start, end, flags, row, state)
         elif body - start[row] >= LONE_BUCKETS * bucket and at != lone_bucket:
             lone_bucket = at
-            filled = close_cell(flags, rows, bucket, marks, filled, state)
+            filled = close_cell(flags, rows, window, marks, filled, state)
             lone_mark(start, end, flags, row, body, marks[filled])
             reach_on(start, end, flags, row, state)
             filled += 1
         else:
-            filled = open_cell(start, flags, rows, window, marks, filled, state, i)
+            filled = open_cell(start[row], flags, rows, window, marks, filled, state, i)
             gather_row(start, end, flags, rows, marks[filled], state, i, body)
         i += 1
-    return close_cell(flags, rows, bucket, marks, filled, state)
+    return close_cell(flags, rows, window, marks, filled, state)
 
 
 @njit(cache=True)
@@ -235,7 +242,7 @@ def lone_mark(start, end, flags, row, body, mark):
 
 
 # state: 0 reach of work, 1 reach of the rest, 2 rows in the open cluster, 3 its work rows,
-#        4 union of its work, 5 union of the rest, 6 union of its waste, 7 index of its longest row
+#        4 union of its work, 5 union of the rest, 6 union of its waste, 7 index of its longest row, 8 that row's rank
 
 
 @njit(cache=True)
@@ -261,26 +268,27 @@ def reach_on(start, end, flags, row, state):
 
 
 @njit(cache=True)
-def open_cell(start, flags, rows, window, marks, filled, state, i):
-    """Make sure that the open cluster is the cell in which row i starts or enters the window; returns the marks filled."""
-    low = max(start[rows[i]], window[0])
+def open_cell(begin, flags, rows, window, marks, filled, state, i):
+    """Make the open cluster the cell in which row i begins or enters the window; returns the marks filled."""
+    low = max(begin, window[0])
     cell = CELL_BUCKETS * window[2]
     if state[2] and max(marks[filled, MARK_START], window[0]) // cell == low // cell:
         return filled
-    filled = close_cell(flags, rows, window[2], marks, filled, state)
-    marks[filled, MARK_START] = start[rows[i]]
+    filled = close_cell(flags, rows, window, marks, filled, state)
+    marks[filled, MARK_START] = begin
     marks[filled, MARK_END] = low
     state[2] = 0
     state[3] = 0
-    state[4] = max(np.int64(0), state[0] - start[rows[i]])
-    state[5] = max(np.int64(0), state[1] - start[rows[i]])
+    state[4] = max(np.int64(0), state[0] - begin)
+    state[5] = max(np.int64(0), state[1] - begin)
     state[6] = 0
     state[7] = i
+    state[8] = -1
     return filled
 
 
 @njit(cache=True)
-def gather(start, end, flags, rows, mark, state, size, block):
+def gather(mark, state, size, block):
     """Add a whole block to the open cluster."""
     mark[MARK_END] = max(mark[MARK_END], block[END_WORK], block[END_OTHER])
     state[0] = max(state[0], block[END_WORK])
@@ -290,7 +298,9 @@ def gather(start, end, flags, rows, mark, state, size, block):
     state[4] += block[BUSY_WORK]
     state[5] += block[BUSY_OTHER]
     state[6] += block[BUSY_WASTE]
-    state[7] = longer(start, end, flags, rows, state[7], block[LONGEST])
+    if block[RANK] > state[8]:
+        state[7] = block[LONGEST]
+        state[8] = block[RANK]
 
 
 @njit(cache=True)
@@ -308,11 +318,13 @@ def gather_row(start, end, flags, rows, mark, state, i, body):
             state[6] += fresh
     else:
         state[5] += fresh
-    state[7] = longer(start, end, flags, rows, state[7], i)
+    if rank(start, end, flags, row) > state[8]:
+        state[7] = i
+        state[8] = rank(start, end, flags, row)
 
 
 @njit(cache=True)
-def close_cell(flags, rows, bucket, marks, filled, state):
+def close_cell(flags, rows, window, marks, filled, state):
     """Finish the open cluster, if there is one; returns the marks filled."""
     if state[2] == 0:
         return filled
@@ -329,8 +341,8 @@ def close_cell(flags, rows, bucket, marks, filled, state):
         mark[MARK_FLAGS] = flags[rows[state[7]]]
         mark[MARK_BUSY] = mark[MARK_END] - mark[MARK_START]
     else:
-        cell = CELL_BUCKETS * bucket
-        limit = (mark[MARK_START] // cell + 1) * cell
+        cell = CELL_BUCKETS * window[2]
+        limit = (max(mark[MARK_START], window[0]) // cell + 1) * cell
         # All rows start before the limit, so what the union has beyond it is one stretch.
         reach = state[0] if work else state[1]
         busy = state[4] if work else state[5]
@@ -378,7 +390,7 @@ def gaps(start, end, flags, rows, fine, coarse, window, out):
 
 @njit(cache=True)
 def coverage(start, end, flags, rows, fine, coarse, window, out):
-    """Add to out[c] how many ps of column c the work of a lane covers; the window is [t0, t1], out float64 [columns]."""
+    """Add to out[c] how many ps of column c the work of a lane covers; window is [t0, t1], out float64 [columns]."""
     t0, t1 = window[0], window[1]
     width = (t1 - t0) / out.size
     reach = t0

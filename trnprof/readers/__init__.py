@@ -57,8 +57,9 @@ def _open_file(path: Path) -> Trace:
         if head.startswith(magic):
             raise InputError(f"{path}: {name}", remedy="unpack it first")
     data = _gunzip(path) if head.startswith(captures.GZIP) else path.read_bytes()
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if data.lstrip()[:1] not in (b"{", b"["):
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    if data[:HEAD_BYTES].lstrip()[:1] not in (b"{", b"["):
         raise InputError(f"{path}: not a profile", remedy=f"what opens: {SUPPORTED}")
     return legacy.read(data, str(path))
 

@@ -26,6 +26,19 @@ class Clock:
             return (time - self.base) * self.unit_ps
         return round((time - self.base) * self.unit_ps)
 
+    def points(self, times: Sequence[float]) -> np.ndarray:
+        """`point` of each."""
+        try:
+            if {*map(type, times)} <= {int}:
+                return (np.array(times, np.int64) - self.base) * self.unit_ps
+        except OverflowError:
+            pass
+        return np.array([self.point(time) for time in times], np.int64)
+
+    def fit(self, times: Sequence[float]) -> np.ndarray:
+        """`holds` of each."""
+        return np.abs(np.array(times, np.float64) - self.base) * self.unit_ps < LIMIT_PS
+
     def holds(self, time: float) -> bool:
         """Whether the moment fits 64-bit ps."""
         return abs(time - self.base) * self.unit_ps < LIMIT_PS

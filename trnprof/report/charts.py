@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,23 +115,14 @@ def _hex(theme: str) -> Callable[[str], str]:
 
 def _replace(target: Path, data: bytes) -> None:
     """Write beside the target, then take its place."""
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as fault:
-        raise InputError(f"{target}: {fault.strerror or fault}", remedy="choose a folder that can be written") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with open(beside, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        os.replace(beside, target)
     except OSError as fault:
-        Path(name).unlink(missing_ok=True)
-        raise InputError(f"{target}: {fault.strerror or fault}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        beside.unlink(missing_ok=True)
+        remedy = "choose a file in a folder that can be written"
+        raise InputError(f"{target}: {fault.strerror or fault}", remedy=remedy) from None

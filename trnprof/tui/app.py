@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, export, pages, pointer, prompts
+from trnprof.tui import actions, export, layout, pages, pointer, prompts
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
 from trnprof.tui.screen import Picture, Scene
@@ -36,6 +36,8 @@ from trnprof.view.records import Hits
 TICK = 0.25
 """Seconds between two looks at a progress: a number that changes, nothing that spins."""
 INTERRUPTED = 130
+SPARED = 12
+"""Unchanged cells that cost more to skip than to send."""
 
 KEYS = {name: key.action for key in keys_of("terminal") for name in key.terminal}
 """The action of each key, by Textual's name of it."""
@@ -65,44 +67,48 @@ class Found(Message):
         self.hits = hits
 
 
-class Face(Widget, can_focus=True):
-    """The whole terminal as one canvas; only what changed is sent."""
+class Pane(Widget):
+    """Columns of the canvas.
 
-    DEFAULT_CSS = "Face { width: 100%; height: 100%; }"
+    Textual sends a line of a widget from its first column on, however little of it changed; panes keep that short.
+    """
 
-    canvas: Canvas | None = None
+    DEFAULT_CSS = "Pane { height: 100%; }"
 
-    def show(self, canvas: Canvas, everything: bool = False) -> None:
-        """Take a new canvas and repaint where it differs from the last."""
-        before, self.canvas = self.canvas, canvas
-        if everything or before is None or (before.width, before.height) != (canvas.width, canvas.height):
-            self.refresh()
-            return
-        changed = (before.chars != canvas.chars) | (before.inks != canvas.inks)
-        regions = [_stretch(changed[y], y) for y in np.flatnonzero(changed.any(axis=1)).tolist()]
+    left = 0
+    """First column of the canvas that it shows."""
+
+    def render_line(self, y: int) -> Strip:
+        app = self.app
+        assert isinstance(app, TerminalApp)
+        canvas, width = app.canvas, self.size.width
+        if canvas is None or y >= canvas.height:
+            return Strip.blank(width, app.inkwell.ground)
+        runs = canvas.runs(y, app.ascii_only, self.left, self.left + width)
+        return Strip([Segment(text, app.inkwell.style(code)) for text, code in runs], width)
+
+    def touch(self, changed: np.ndarray) -> None:
+        """Repaint what changed, bool [height, width of the canvas]."""
+        mine = changed[:, self.left : self.left + self.size.width]
+        regions = [part for y in np.flatnonzero(mine.any(axis=1)).tolist() for part in _stretches(mine[y], y)]
         if regions:
             self.refresh(*regions)
 
-    def render_line(self, y: int) -> Strip:
-        canvas, app = self.canvas, self.app
-        assert isinstance(app, TerminalApp)
-        if canvas is None or y >= canvas.height:
-            return Strip.blank(self.size.width, app.inkwell.ground)
-        runs = canvas.runs(y, app.ascii_only)
-        return Strip([Segment(text, app.inkwell.style(code)) for text, code in runs], canvas.width)
 
-
-def _stretch(changed: np.ndarray, y: int) -> Region:
+def _stretches(changed: np.ndarray, y: int) -> list[Region]:
+    """What to send of a line: stretches of changed cells, joined where less than `SPARED` lies between."""
     columns = np.flatnonzero(changed)
-    return Region(int(columns[0]), y, int(columns[-1] - columns[0]) + 1, 1)
+    cuts = np.flatnonzero(np.diff(columns) > SPARED)
+    first, last = columns[np.r_[0, cuts + 1]], columns[np.r_[cuts, columns.size - 1]]
+    return [Region(int(a), y, int(b - a) + 1, 1) for a, b in zip(first, last, strict=True)]
 
 
 class TerminalApp(App[int]):
     """`trnprof tui`: opens at once, reads the trace beside it, ends with the command's exit code."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = "Screen { background: transparent; overflow: hidden; }"
-    BINDINGS = [  # noqa: RUF012
+    CSS = "Screen { layout: horizontal; background: transparent; overflow: hidden; }"
+    BINDINGS = [
         Binding("ctrl+c", f"leave({INTERRUPTED})", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
@@ -126,15 +132,18 @@ class TerminalApp(App[int]):
         self.picture: Picture | None = None
         self.fault: Exception | None = None
         self.before_typing: State | None = None
+        self.canvas: Canvas | None = None
+        self._edges: tuple[int, ...] = ()
         self._began = time.monotonic()
         self._pressed: tuple[int, int] | None = None
         self._dragged = False
 
     def compose(self) -> ComposeResult:
-        yield Face()
+        """Gutter, timeline and what stands at the right."""
+        self.panes = (Pane(), Pane(), Pane())
+        yield from self.panes
 
     def on_mount(self) -> None:
-        self.query_one(Face).focus()
         self.beside(self._read)
         self._timer = self.set_interval(TICK, self.repaint)
         loop = asyncio.get_running_loop()
@@ -194,7 +203,25 @@ class TerminalApp(App[int]):
             canvas = pages.failed(width, height, self.path.name, str(self.fault))
         else:
             canvas = pages.loading(width, height, self.path.name, time.monotonic() - self._began)
-        self.query_one(Face).show(canvas, everything)
+        self._show(canvas, everything)
+
+    def _show(self, canvas: Canvas, everything: bool) -> None:
+        """Hand a new canvas to the panes, which repaint where it differs from the last."""
+        before, self.canvas = self.canvas, canvas
+        parts = layout.shape(canvas.width, canvas.height, self.scene is None or self.scene.state.panel)
+        edges = (0, parts.gutter, parts.gutter + parts.cells if parts.side else canvas.width, canvas.width)
+        moved = self._edges != edges or before is None or before.height != canvas.height
+        if moved:
+            self._edges = edges
+            for pane, left, right in zip(self.panes, edges[:-1], edges[1:], strict=True):
+                pane.left, pane.styles.width, pane.display = left, right - left, right > left
+        if moved or everything:
+            for pane in self.panes:
+                pane.refresh()
+            return
+        changed = (before.chars != canvas.chars) | (before.inks != canvas.inks)
+        for pane in self.panes:
+            pane.touch(changed)
 
     def on_resize(self) -> None:
         self.repaint()
@@ -300,16 +327,16 @@ class TerminalApp(App[int]):
         return self.scene is not None and self.picture is not None and not self.scene.state.overlay
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._pressed, self._dragged = (event.x, event.y), False
+        self._pressed, self._dragged = (event.screen_x, event.screen_y), False
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._pressed is None or not event.button or not self._pointed():
             return
-        self._dragged = self._dragged or event.x != self._pressed[0]
+        self._dragged = self._dragged or event.screen_x != self._pressed[0]
         if not self._dragged:
             return
         if event.shift:
-            self.become(pointer.sweep(self.picture, self.scene, self._pressed[0], event.x))
+            self.become(pointer.sweep(self.picture, self.scene, self._pressed[0], event.screen_x))
         else:
             self.become(pointer.drag(self.picture, self.scene, event.delta_x))
 
@@ -317,7 +344,7 @@ class TerminalApp(App[int]):
         pressed, self._pressed = self._pressed, None
         if pressed is None or self._dragged or not self._pointed() or self.scene.state.screen != "timeline":
             return
-        self.become(pointer.click(self.picture, self.scene, event.x, event.y))
+        self.become(pointer.click(self.picture, self.scene, event.screen_x, event.screen_y))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self._wheel(event, up=True)
@@ -327,4 +354,4 @@ class TerminalApp(App[int]):
 
     def _wheel(self, event: events.MouseEvent, up: bool) -> None:
         if self._pointed() and self.scene.state.screen == "timeline":
-            self.become(pointer.wheel(self.picture, self.scene, event.x, event.y, up, event.shift))
+            self.become(pointer.wheel(self.picture, self.scene, event.screen_x, event.screen_y, up, event.shift))

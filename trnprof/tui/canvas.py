@@ -10,6 +10,8 @@ from itertools import pairwise
 import numpy as np
 from rich.cells import get_character_cell_size
 
+from trnprof.tui.ink import GROUNDED
+
 SECOND_HALF = 0
 """Stands in the cell that the right half of a wide character covers."""
 
@@ -155,12 +157,23 @@ class Canvas:
     def lines(self, ascii_only: bool = False) -> list[str]:
         return [self.line(y, ascii_only) for y in range(self.height)]
 
-    def runs(self, y: int, ascii_only: bool = False) -> Iterator[tuple[str, int]]:
-        """The line as stretches of one ink, from left to right."""
-        inks = self.inks[y]
-        cuts = [0, *(np.flatnonzero(np.diff(inks)) + 1).tolist(), self.width]
+    def runs(
+        self, y: int, ascii_only: bool = False, left: int = 0, right: int | None = None
+    ) -> Iterator[tuple[str, int]]:
+        """The columns from `left` up to `right` as stretches of one ink."""
+        codes, inks = self.chars[y, left:right], _merged(self.chars[y, left:right], self.inks[y, left:right])
+        cuts = [0, *(np.flatnonzero(np.diff(inks)) + 1).tolist(), inks.size]
         for start, stop in pairwise(cuts):
-            yield _decode(self.chars[y, start:stop], ascii_only), int(inks[start])
+            if stop > start:
+                yield _decode(codes[start:stop], ascii_only), int(inks[start])
+
+
+def _merged(codes: np.ndarray, inks: np.ndarray) -> np.ndarray:
+    """Inks in which a blank cell, whose ink nobody sees, has that of its left neighbour: fewer and longer stretches."""
+    blank = (codes == ord(" ")) & (inks & GROUNDED == 0)
+    before = np.maximum.accumulate(np.where(blank, 0, np.arange(codes.size)))
+    filled = inks[before]
+    return np.where(blank & (filled & GROUNDED == 0), filled, inks)
 
 
 def _decode(codes: np.ndarray, ascii_only: bool) -> str:

@@ -26,6 +26,8 @@ BOUND = ENGINE + len(palette.ENGINE_COLOURS)
 NEUTRAL = palette.NEUTRAL
 INKS = (*FRAME, *palette.ENGINE_COLOURS, *palette.BOUNDS)
 ALT, SELECTED, LABEL, BOLD, REVERSE, UNDERLINE = (1 << bit for bit in range(8, 14))
+GROUNDED = SELECTED | LABEL | REVERSE | UNDERLINE
+"""Flags under which even a blank cell is seen."""
 INDEX = 0xFF
 TOKENS = {"mid": "text-2", "dim": "text-3"}
 

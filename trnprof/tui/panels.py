@@ -164,7 +164,7 @@ def _wrapped(text: str, width: int, lead: str) -> list[Line]:
 def area(found: AreaCard, width: int) -> list[Line]:
     """A stretch of time: its bound, what each engine did, what was waited for."""
     verdict = found.verdict
-    head = [("▞ ", ink.ACCENT), (found.title, STRONG), (f"  {verdict.title}, {verdict.margin}", ink.TEXT)]
+    head = [("▞ ", ink.ACCENT), (found.title, STRONG), (f"  {verdict.title}", ink.TEXT)]
     shares = [(f"{share.short} {share.share_words}  ", ink.MID) for share in verdict.shares if share.share]
     lines: list[Line] = [head, [*bar(verdict.shares, 20), ("  ", ink.TEXT), *shares]]
     lines += _flowed(

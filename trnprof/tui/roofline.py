@@ -177,7 +177,7 @@ def _slope_name(plot: Plot, ceiling: Ceiling) -> None:
     rows = [row for row in line if plot.value(row) < top]
     low = [row for row in rows if row > plot.height // 2]
     places = [(line[row] + 3, row) for row in low]
-    places += [(line[row] - length - 1, row) for row in sorted(rows, reverse=True)]
+    places += [(line[row] - length - 2, row) for row in sorted(rows, reverse=True)]
     places += [(line[row] + 3, row) for row in rows]
     for column, row in places:
         there = plot.canvas.chars[plot.y + row, max(plot.x, plot.x + column) : plot.x + column + length]

@@ -14,7 +14,7 @@ from trnprof.view import Frame, Session, Track, Viewport
 from trnprof.view import format as words
 from trnprof.view.keys import TABS
 from trnprof.view.palette import BOUND_GLYPHS
-from trnprof.view.records import Hits
+from trnprof.view.records import Hits, VerdictCard
 
 HINTS = (
     ("WS", "zoom"), ("AD", "pan"), (".,", "next"), ("[]", "follow"), ("/", "search"), ("0", "fit"), ("c", "colour"),
@@ -85,11 +85,10 @@ def header(canvas: Canvas, scene: Scene) -> None:
 
 def verdict(canvas: Canvas, scene: Scene) -> None:
     """The answer: bound, the parts of the time, and the evidence as far as whole clauses fit."""
-    found = scene.session.verdicts()
-    if not found:
+    whole = _whole(scene.session)
+    if whole is None:
         canvas.put(1, 1, "No verdict: nothing to judge in this trace", ink.MID)
         return
-    whole = found[0]
     wide = canvas.width >= layout.SMALL
     x = canvas.put(1, 1, f"{BOUND_GLYPHS[whole.colour].glyph} ", ink.BOUND + whole.colour)
     x = canvas.put(x, 1, whole.title.upper(), STRONG) + 2
@@ -143,7 +142,8 @@ def ruler(canvas: Canvas, scene: Scene, shape: Shape) -> None:
         if state.t0 <= at <= state.t1:
             column = min(column_of(state, at, shape.cells), shape.cells - 1)
             canvas.put(shape.gutter + column, 3, "◆", ink.MARK | ink.BOLD)
-    canvas.put(shape.gutter + cursor, 3, "▼", ink.ACCENT | ink.BOLD)
+    if state.area is None:
+        canvas.put(shape.gutter + cursor, 3, "▼", ink.ACCENT | ink.BOLD)
 
 
 def column_of(state: State, at: int, cells_: int) -> int:
@@ -209,25 +209,30 @@ def panel(picture: Picture, scene: Scene) -> None:
         return
     twice = not picture.shape.side and canvas.width >= layout.SMALL and state.tab == 0
     left = min(width, max(62, width // 2)) if twice else width
-    panels.draw(canvas, contents(scene, height, left), x, y, left, height)
-    if twice:
-        for line in range(y, y + height):
-            canvas.put(x + left + 1, line, "│", ink.DIM)
-        judged = (scene.session.area(*state.area).verdict,) if state.area else scene.session.verdicts()
-        lines = panels.verdicts(judged, width - left - 4)
-        panels.draw(canvas, lines, x + left + 4, y, width - left - 4, height)
-    elif picture.shape.side and state.tab == 0:
-        _below_card(canvas, scene, x, y, width, height)
+    lines = contents(scene, height, left)
+    panels.draw(canvas, lines, x, y, left, height)
+    if state.tab == 0 and (twice or picture.shape.side):
+        judged = scene.session.area(*state.area).verdict if state.area else _whole(scene.session)
+        beside = panels.verdicts((judged,) if judged else (), width - left - 4 if twice else width)
+        if twice:
+            for line in range(y, y + height):
+                canvas.put(x + left + 1, line, "│", ink.DIM)
+            panels.draw(canvas, beside, x + left + 4, y, width - left - 4, height)
+        else:
+            used = min(len(lines), height - 20) + 1
+            _below_card(canvas, scene, beside, (x, y + used, width, height - used))
 
 
-def _below_card(canvas: Canvas, scene: Scene, x: int, y: int, width: int, height: int) -> None:
+def _whole(session: Session) -> VerdictCard | None:
+    found = session.verdicts()
+    return found[0] if found else None
+
+
+def _below_card(canvas: Canvas, scene: Scene, verdict_: list[panels.Line], box: tuple[int, int, int, int]) -> None:
     """Beside tall tracks there is room for the verdict and the roofline under the card."""
-    used = min(len(contents(scene, height, width)), height - 20)
-    judged = scene.session.area(*scene.state.area).verdict if scene.state.area else scene.session.verdicts()[0]
-    lines = panels.verdicts((judged,), width)
-    y, height = y + used + 1, height - used - 1
-    panels.draw(canvas, [[("Verdict", STRONG)], *lines], x, y, width, min(height, 12))
-    taken = min(len(lines) + 2, 12)
+    x, y, width, height = box
+    panels.draw(canvas, [[("Verdict", STRONG)], *verdict_], x, y, width, min(height, 12))
+    taken = min(len(verdict_) + 2, 12)
     if height - taken >= 12:
         canvas.put(x, y + taken, "Roofline", STRONG)
         roofline.brief(canvas, scene.session.roofline(), x, y + taken + 1, width, height - taken - 1)

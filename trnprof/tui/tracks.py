@@ -76,7 +76,7 @@ def gutter(field: Field, row: Row, y: int) -> None:
 def _name(track: Track, room: int) -> str:
     """The track's name, else the word of it that tells it from its neighbours, else its code."""
     parts = track.name.split(" ")
-    telling = parts[-1] if track.minor else parts[0]
+    telling = (parts[-1] if track.minor else parts[0]).rstrip(",")
     return next((name for name in (track.name, telling, track.code) if 2 < width_of(name) <= room), track.name)
 
 
@@ -219,8 +219,8 @@ def _regions(field: Field, row: Row, y: int) -> None:
         lane = int(frame.lane[k])
         if lane >= row.lines:
             continue
-        begin, end = field.cell(frame.start_ps[k]), field.cell(frame.end_ps[k])
-        low, high = max(0, int(begin)), min(field.width, max(int(np.ceil(end)), int(begin) + 1))
+        begin, end = float(field.cell(frame.start_ps[k])), float(field.cell(frame.end_ps[k]))
+        low, high = max(0, round(begin)), min(field.width, max(round(end), round(begin) + 1))
         if high <= low:
             continue
         if frame.row[k] < 0:

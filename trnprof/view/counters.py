@@ -45,22 +45,16 @@ class Steps:
         k = int(np.searchsorted(self.time_ps, time_ps, "right")) - 1
         return float(self.value[k]) if k >= 0 else None
 
-    def sample(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and peak between each two edges, float32 [columns]; NaN before the first change.
+    def sample(self, edges: np.ndarray) -> np.ndarray:
+        """Mean between each two edges, float32 [columns]; NaN before the first change.
 
         edges : int64 [columns + 1], ps, ascending
         """
-        last = np.searchsorted(self.time_ps, edges, "right") - 1
-        known = last >= 0
-        k = np.maximum(last, 0)
-        reached = np.where(known, self.integral[k] + (edges - self.time_ps[k]) * self.value[k], 0.0)
+        last = np.maximum(np.searchsorted(self.time_ps, edges, "right") - 1, 0)
         begun = np.maximum(edges, self.time_ps[0])
-        with np.errstate(invalid="ignore"):
-            mean = np.diff(reached) / np.where(np.diff(begun) > 0, np.diff(begun), np.nan)
-        low, high = k[:-1], np.maximum(k[1:], k[:-1])
-        peak = np.maximum.reduceat(self.value, np.stack((low, high + 1), 1).ravel().clip(max=self.value.size - 1))[::2]
-        peak = np.where(high + 1 >= self.value.size, np.maximum(peak, self.value[high]), peak)
-        return mean.astype(np.float32), np.where(np.isnan(mean), np.nan, peak).astype(np.float32)
+        reached = self.integral[last] + (begun - self.time_ps[last]) * self.value[last]
+        span = np.diff(begun)
+        return (np.diff(reached) / np.where(span > 0, span, np.nan)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +148,8 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
         top=float(top),
         top_words=f"roof {words.level(roof, kind.unit)}" if roof else f"max {_level(name, peak, kind.unit, roofs)}",
         roof=roof,
+        cap=1.0 if kind.unit == "share" else roof or peak or 1.0,
+        cap_words=_cap_words(name, kind.unit, roof, peak, roofs),
         step=kind.step,
         words=f"of {words.size(roofs[name])}" if kind.unit == "share" and name in roofs else "",
     )
@@ -164,6 +160,12 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
             words=f"{used} of {len(steps)}", top=1.0,
         )  # fmt: skip
     return Counter(track, steps)
+
+
+def _cap_words(name: str, unit: str, roof: float | None, peak: float, roofs: Mapping[str, float]) -> str:
+    if unit == "share":
+        return words.size(roofs[name]) if name in roofs else "the whole"
+    return f"the roof, {words.level(roof, unit)}" if roof else f"the peak, {_level(name, peak, unit, roofs)}"
 
 
 def _level(name: str, value: float, unit: str, roofs: Mapping[str, float]) -> str:

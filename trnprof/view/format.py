@@ -71,7 +71,8 @@ __all__ = [
     "work",
 ]
 
-_TICK_UNITS = (("s", 10**12), ("ms", 10**9), ("µs", 10**6), ("ns", 10**3), ("ps", 1))
+_TICK_UNITS = (("s", 10**12, 10**11), ("ms", 10**9, 10**8), ("µs", 10**6, 10**3), ("ns", 10**3, 10), ("ps", 1, 1))
+"""Unit, its ps, and the smallest step that is told in it."""
 
 
 def frequency(hertz: float | None) -> str:
@@ -117,7 +118,7 @@ def ticks(t0_ps: int, t1_ps: int, most: int) -> tuple[tuple[int, str], ...]:
 
 def tick(at_ps: int, step_ps: int) -> str:
     """A moment to the decimals that the step needs: `15 µs`, `27.5 µs`; the unit follows the step."""
-    unit, scale = next(((u, s) for u, s in _TICK_UNITS if step_ps * 50 >= s), _TICK_UNITS[-1])
+    unit, scale = next((unit, scale) for unit, scale, least in _TICK_UNITS if step_ps >= least)
     decimals = 0
     while step_ps * 10**decimals % scale and decimals < 6:
         decimals += 1

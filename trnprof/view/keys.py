@@ -50,7 +50,7 @@ KEYS: tuple[Key, ...] = (
     Key("find_track", ("t",), ("t",), "Find", "find a track", ("t",)),
     Key("fold", (" ",), ("Space",), "Tracks", "fold, unfold the group", ("space",)),
     Key("pin", ("p",), ("p",), "Tracks", "pin the track", ("p",)),
-    Key("hide", ("x",), ("x",), "Tracks", "hide the track; again from an empty choice: show all", ("x",)),
+    Key("hide", ("x",), ("x",), "Tracks", "hide the track; again: show all", ("x",)),
     Key("move_down", ("J",), ("J",), "Tracks", "move the track down", ("J",)),
     Key("move_up", ("K",), ("K",), "Tracks", "move the track up", ("K",)),
     Key("colour", ("c",), ("c",), "Show", "colour: engine, bound, wait", ("c",)),

@@ -84,9 +84,14 @@ class Labels:
     def _distinct(self, columns: list[np.ndarray], make) -> np.ndarray:
         if not columns[0].size:
             return np.empty(0, np.int32)
-        keys, inverse = np.unique(np.stack(columns).astype(np.int64), axis=1, return_inverse=True)
-        codes = np.array([self._once(make, tuple(key)) for key in keys.T.tolist()], np.int32)
-        return codes[inverse.reshape(-1)]
+        group = np.zeros(columns[0].size, np.int64)
+        for column in columns:
+            values, place = np.unique(column, return_inverse=True)
+            group = np.unique(group * values.size + place, return_inverse=True)[1]
+        _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+        keys = zip(*(column[first].tolist() for column in columns), strict=True)
+        codes = np.array([self._once(make, key) for key in keys], np.int32)
+        return codes[inverse]
 
     def _once(self, make, key: tuple[int, ...]) -> int:
         seen = (make.__name__, *key)

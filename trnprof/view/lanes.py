@@ -32,7 +32,7 @@ class Lane:
 
     @cached_property
     def blocks(self) -> tuple[np.ndarray, np.ndarray]:
-        """What 64 and 4096 consecutive rows come to, int64 [blocks, fields]."""
+        """What 16 and 256 consecutive rows come to, int64 [blocks, fields]."""
         from trnprof.jit import frames
 
         where = (self.columns.start, self.columns.end, self.columns.flags, self.rows)
@@ -40,7 +40,7 @@ class Lane:
         coarse = np.zeros((-(-self.rows.size // frames.COARSE), frames.FIELDS), np.int64)
         frames.build(*where, fine)
         frames.measure_bodies(*where, fine)
-        frames.coarsen(*where, fine, coarse)
+        frames.coarsen(fine, coarse)
         return fine, coarse
 
     def _lane(self) -> tuple[np.ndarray, ...]:

@@ -38,10 +38,13 @@ BOUND_GLYPHS = (
 )
 
 _NAMES = (
-    "bg surface raised hover line line-2 text text-2 text-3 accent select shade "
-    "tensor vector scalar gpsimd sync dma cc other neutral neutral-ink region region-ink "
-    "compute memory_bandwidth memory_capacity network latency good bad mark"
-).split()  # noqa: SIM905 - reads beside the colours
+    *("bg", "surface", "raised", "hover", "line", "line-2", "text", "text-2", "text-3", "accent", "select", "shade"),
+    *ENGINE_COLOURS,
+    *("neutral-ink", "region", "region-ink"),
+    *BOUNDS,
+    *("good", "bad", "mark"),
+)
+"""Of the tokens, in the order in which the hex values are written below."""
 
 _HEX = {
     "dark": (

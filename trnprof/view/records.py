@@ -97,6 +97,9 @@ class Track(Record):
     top: float = 1.0
     """Counters: value at full height."""
     top_words: str = ""
+    cap: float = 1.0
+    """Counters: what shares are told of: the memory's size, the roof, else the peak; in the counter's unit."""
+    cap_words: str = ""
     roof: float | None = None
     """Counters: a limit of the machine to be drawn, in the counter's unit."""
     step: bool = False
@@ -168,7 +171,6 @@ class Frame(Record):
     counter_tracks: np.ndarray
     values: np.ndarray
     """float32 [counters, columns]: the mean of each bucket, NaN before the first sample."""
-    peaks: np.ndarray
     labels: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Full and short text."""
 

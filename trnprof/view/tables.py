@@ -127,7 +127,7 @@ class Tables:
         active = round(sum(float(lane.coverage(t0_ps, t1_ps)[0]) for lane in item.lanes) / len(item.lanes))
         moved = self.trace.transfers
         inside = (moved.core == item.track.core) & (moved.start_ps < t1_ps) & (moved.end_ps > t0_ps)
-        name = f"{item.track.name}, mean"
+        name = f"DMA, mean of {len(item.lanes)}"
         return self._row(item.track.core, int(Engine.DMA), name, active, t1_ps - t0_ps, int(inside.sum()))
 
     def _row(self, core: int, engine: int, name: str, active_ps: int, span_ps: int, count: int) -> EngineRow:

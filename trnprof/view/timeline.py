@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
@@ -37,6 +37,9 @@ GAP_BUCKETS = 2
 
 _KEPT_OVERVIEWS = 8
 
+_WRITTEN = ("instructions", "transfers", "regions")
+"""Kinds of tracks that write on their bars."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
@@ -44,9 +47,9 @@ class _Marks:
 
     position: int
     lane: int
+    kind: str
     marks: np.ndarray
     colour: np.ndarray
-    label: np.ndarray
 
 
 class Timeline:
@@ -186,17 +189,19 @@ class Timeline:
     def _draw(self, ids: tuple[str, ...], colour: str, bucket: int, t0: int, t1: int) -> Frame:
         parts: list[_Marks] = []
         idle: list[tuple[int, np.ndarray]] = []
-        levels: list[tuple[int, np.ndarray, np.ndarray]] = []
+        levels: list[tuple[int, np.ndarray]] = []
         edges = np.arange(t0, t1 + 1, bucket, dtype=np.int64)
         for position, name in enumerate(ids):
             row = self.rows[name]
             if isinstance(row, Counter):
-                levels += [(position, *steps.sample(edges)) for steps in row.steps]
+                levels += [(position, steps.sample(edges)) for steps in row.steps]
                 continue
             for number, lane in enumerate(row.lanes):
                 marks = lane.marks(t0, t1, bucket)
                 if marks.size:
-                    parts.append(_Marks(position, number, marks, *self._look(row.track, marks, colour)))
+                    parts.append(
+                        _Marks(position, number, row.track.kind, marks, self._colour(row.track, marks, colour))
+                    )
             if row.idle is not None:
                 idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket, self.window[0])))
         return self._assemble(ids, colour, bucket, (t0, t1), parts, idle, levels)
@@ -205,22 +210,30 @@ class Timeline:
         """Idle time is told inside the kernel window only: outside of it nothing is waited for."""
         return max(t0, self.window[0]), max(min(t1, self.window[1]), max(t0, self.window[0]))
 
-    def _look(self, track: Track, marks: np.ndarray, colour: str) -> tuple[np.ndarray, np.ndarray]:
-        """Colour index and label code of each mark."""
+    def _colour(self, track: Track, marks: np.ndarray, colour: str) -> np.ndarray:
+        """Colour index of each mark of one lane."""
         start, body, longest, flags = (marks[:, k] for k in (0, 2, 6, 7))
         if track.kind == "bound":
-            return self.ribbon(track.core).bound[longest], np.full(len(marks), NONE, np.int32)
+            return self.ribbon(track.core).bound[longest]
         if track.kind == "regions":
-            return self.trace.regions.kind[longest], self.labels.regions(longest)
-        write: Callable[[np.ndarray], np.ndarray] = {
-            "instructions": self.labels.instructions,
-            "transfers": self.labels.transfers,
-        }.get(track.kind, lambda rows: np.full(rows.size, NONE, np.int32))
+            return self.trace.regions.kind[longest]
         if colour == "bound":
-            shown = self.ribbon(track.core).at((start + body) // 2)
-        else:
-            shown = np.where((flags & WORK > 0) & (colour == "engine"), track.colour, NEUTRAL)
-        return shown.astype(np.int8), write(longest)
+            return self.ribbon(track.core).at((start + body) // 2)
+        return np.where((flags & WORK > 0) & (colour == "engine"), track.colour, NEUTRAL).astype(np.int8)
+
+    def _labels(self, parts: Sequence[_Marks]) -> np.ndarray:
+        """Label codes of all marks, NONE where a track writes nothing."""
+        label = np.full(sum(len(p.marks) for p in parts), NONE, np.int32)
+        if not parts:
+            return label
+        kind = np.concatenate(
+            [np.full(len(p.marks), _WRITTEN.index(p.kind) if p.kind in _WRITTEN else NONE, np.int8) for p in parts]
+        )
+        longest = np.concatenate([p.marks[:, 6] for p in parts])
+        for number, write in enumerate((self.labels.instructions, self.labels.transfers, self.labels.regions)):
+            where = kind == number
+            label[where] = write(longest[where])
+        return label
 
     def _assemble(self, ids, colour, bucket, span, parts, idle, levels) -> Frame:
         def column(values: list[np.ndarray], dtype: type) -> np.ndarray:
@@ -228,7 +241,7 @@ class Timeline:
 
         marks = np.concatenate([p.marks for p in parts]) if parts else np.empty((0, 8), np.int64)
         gaps = np.concatenate([g for _, g in idle]) if idle else np.empty((0, 3), np.int64)
-        label = column([p.label for p in parts], np.int32)
+        label = self._labels(parts)
         gap_colour, gap_label = self.causes(gaps[:, 2])
         length = np.maximum(1, marks[:, 1] - marks[:, 0])
         return Frame(
@@ -255,9 +268,8 @@ class Timeline:
             gap_row=gaps[:, 2].copy(),
             gap_colour=gap_colour,
             gap_label=gap_label,
-            counter_tracks=np.array([position for position, _, _ in levels], np.int16),
-            values=np.stack([mean for _, mean, _ in levels]) if levels else np.empty((0, 0), np.float32),
-            peaks=np.stack([peak for _, _, peak in levels]) if levels else np.empty((0, 0), np.float32),
+            counter_tracks=np.array([position for position, _ in levels], np.int16),
+            values=np.stack([mean for _, mean in levels]) if levels else np.empty((0, 0), np.float32),
             labels=self.labels.pick(np.concatenate((label, gap_label))),
         )
 

@@ -37,9 +37,11 @@ def add_callbacks(app: Dash, library: Library) -> None:
     )
     for graph in ("graph-tab", "graph-page"):
         app.clientside_callback(
-            ClientsideFunction("trnprof", "dot"), Output("begun", "data", allow_duplicate=True), Input(graph, "clickData"),
+            ClientsideFunction("trnprof", "dot"),
+            Output("begun", "data", allow_duplicate=True),
+            Input(graph, "clickData"),
             prevent_initial_call=True,
-        )  # fmt: skip
+        )
 
 
 def page(library: Library, search: str | None) -> tuple[list[Part], dict[str, Any] | None]:
@@ -120,18 +122,10 @@ def _selected(session: Session, ask: dict[str, Any], area: tuple[int, ...] | Non
 def _small_roofline(session: Session, ask: dict[str, Any], area: tuple[int, ...] | None) -> list[Part]:
     width = min(700, max(260, int(ask.get("width") or 340)))
     figure = _figure(session, ask, (width, 300), area)
-    dots = [dot for dot in session.dots() if not dot.missing]
-    from trnprof.web.parts import row, swatch, table
-
-    body = [
-        row([html.Span([swatch(d.bound, True), html.Span(d.name, className="clip")], className="row"), d.intensity, d.performance,
-             d.roof_share], (1, 2, 3), **{"data-t0": str(d.t0_ps), "data-t1": str(d.t1_ps), "data-name": d.name})
-        for d in dots
-    ]  # fmt: skip
     more = html.Button(["Open full page ", html.Kbd("o")], className="btn", **{"data-act": "roofline"})
     return [
         dcc.Graph(id="graph-tab", figure=figure, config=GRAPH),
-        table(("region", "FLOP/B", "reached", "of roof"), body, (1, 2, 3)),
+        panels.dots(session),
         html.P(more, className="spaced"),
     ]
 

@@ -31,8 +31,8 @@ _CHARACTER = 6.1
 _LINE = 14
 
 _CLOSE = 1.6
-_NAME_DECADES = 0.8
-"""Where the name of a slope stands, decades right of its foot."""
+_NAME_DECADES, _NEXT_NAME = 0.8, 0.15
+"""Where the name of the fastest slope stands, decades right of its foot, and how much further the next."""
 
 _SMALL_WIDTH = 560
 
@@ -48,7 +48,11 @@ class Plane:
 
     @property
     def margin(self) -> dict[str, int]:
-        return dict(l=40, r=12, t=8, b=34, pad=0) if self.small else dict(l=64, r=170, t=22, b=50, pad=0)
+        return (
+            {"l": 40, "r": 12, "t": 8, "b": 34, "pad": 0}
+            if self.small
+            else {"l": 64, "r": 170, "t": 22, "b": 50, "pad": 0}
+        )
 
     @property
     def inner(self) -> tuple[float, float]:
@@ -105,12 +109,18 @@ def _draw_ceiling(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: di
         xs = [max(chart.x.low, chart.y.low / ceiling.value), min(chart.x.high, top / ceiling.value)]
         ys = [x * ceiling.value for x in xs]
         colour = colours["memory_bandwidth"]
-    line = dict(color=colour, width=2 if main else 1.2, dash="solid" if main else _DASHES.get(ceiling.id, "solid"))
+    line = {"color": colour, "width": 2 if main else 1.2, "dash": "solid" if main else _DASHES.get(ceiling.id, "solid")}
     rate = words.quantity(ceiling.value, ceiling.unit)
     figure.add_scatter(
-        x=xs, y=[y / TERA for y in ys], mode="lines", line=line, hoverinfo="text", showlegend=False,
-        text=f"{ceiling.name} {rate}<br>{ceiling.basis}", name=ceiling.name,
-    )  # fmt: skip
+        x=xs,
+        y=[y / TERA for y in ys],
+        mode="lines",
+        line=line,
+        hoverinfo="text",
+        showlegend=False,
+        text=f"{ceiling.name} {rate}<br>{ceiling.basis}",
+        name=ceiling.name,
+    )
     if ceiling.kind == "compute":
         _name_roof(figure, plane, ceiling, colours)
     else:
@@ -121,12 +131,23 @@ def _name_roof(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: dict[
     y = math.log10(ceiling.value / TERA)
     if plane.small:
         name = f"{ceiling.name.removeprefix('TensorE ')} {words.digits(ceiling.value / TERA)}"
-        place = dict(x=1, xref="paper", xanchor="right", yanchor="bottom", font=dict(color=colours["text-2"], size=11))
+        place = {
+            "x": 1,
+            "xref": "paper",
+            "xanchor": "right",
+            "yanchor": "bottom",
+            "font": {"color": colours["text-2"], "size": 11},
+        }
     else:
         name = f"{ceiling.name}  {words.digits(ceiling.value / TERA)}"
-        place = dict(
-            x=1, xref="paper", xanchor="left", xshift=8, yanchor="middle", font=dict(color=colours["text"], size=11)
-        )
+        place = {
+            "x": 1,
+            "xref": "paper",
+            "xanchor": "left",
+            "xshift": 8,
+            "yanchor": "middle",
+            "font": {"color": colours["text"], "size": 11},
+        }
     figure.add_annotation(text=name, y=y, showarrow=False, **place)
 
 
@@ -135,12 +156,18 @@ def _name_slope(figure: go.Figure, plane: Plane, ceiling: Ceiling, rate: str, co
     faster = [c.value for c in plane.chart.ceilings if c.kind != "compute" and c.value > ceiling.value]
     under = bool(faster) and min(faster) < _CLOSE * ceiling.value
     foot = max(plane.chart.x.low, plane.chart.y.low / ceiling.value)
-    x = foot * 10**_NAME_DECADES
+    slower = len(faster)
+    x = foot * 10 ** (_NAME_DECADES + _NEXT_NAME * slower)
     figure.add_annotation(
-        text=f"{ceiling.name} {rate}", x=math.log10(x), y=math.log10(x * ceiling.value / TERA), showarrow=False,
-        textangle=plane.slope, yshift=-10 if under else 10, xshift=5 if under else -5,
-        font=dict(color=colours["text-2"], size=11),
-    )  # fmt: skip
+        text=f"{ceiling.name} {rate}",
+        x=math.log10(x),
+        y=math.log10(x * ceiling.value / TERA),
+        showarrow=False,
+        textangle=plane.slope,
+        yshift=-10 if under else 10,
+        xshift=5 if under else -5,
+        font={"color": colours["text-2"], "size": 11},
+    )
 
 
 def _draw_ridge(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
@@ -149,14 +176,25 @@ def _draw_ridge(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> Non
         return
     ridge = chart.ridges[0]
     figure.add_scatter(
-        x=[ridge.intensity] * 2, y=[chart.y.low / TERA, ridge.value / TERA], mode="lines", hoverinfo="skip",
-        line=dict(color=colours["text-3"], width=1, dash="2px 4px"), showlegend=False,
-    )  # fmt: skip
+        x=[ridge.intensity] * 2,
+        y=[chart.y.low / TERA, ridge.value / TERA],
+        mode="lines",
+        hoverinfo="skip",
+        line={"color": colours["text-3"], "width": 1, "dash": "2px 4px"},
+        showlegend=False,
+    )
     figure.add_annotation(
-        text=f"ridge {words.intensity(ridge.intensity)}", x=math.log10(ridge.intensity), y=0, yref="paper",
-        xanchor="left", yanchor="bottom", xshift=4, yshift=4, showarrow=False,
-        font=dict(color=colours["text-3"], size=11),
-    )  # fmt: skip
+        text=f"ridge {words.intensity(ridge.intensity)}",
+        x=math.log10(ridge.intensity),
+        y=0,
+        yref="paper",
+        xanchor="left",
+        yanchor="bottom",
+        xshift=4,
+        yshift=4,
+        showarrow=False,
+        font={"color": colours["text-3"], "size": 11},
+    )
 
 
 def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: dict[str, str]) -> None:
@@ -173,24 +211,34 @@ def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: 
         x=[p.intensity for p in points],
         y=[p.achieved / TERA for p in points],
         mode="markers",
-        marker=dict(
-            size=sizes, color=fills, opacity=1, line=dict(color=edges, width=1.6),
-            symbol=["circle" if p.kind == "whole" else "diamond" for p in points],
-        ),
-        error_y=dict(array=spread, arrayminus=below, color=colours["mark"], visible=any(spread) or any(below)),
+        marker={
+            "size": sizes,
+            "color": fills,
+            "opacity": 1,
+            "line": {"color": edges, "width": 1.6},
+            "symbol": ["circle" if p.kind == "whole" else "diamond" for p in points],
+        },
+        error_y={"array": spread, "arrayminus": below, "color": colours["mark"], "visible": any(spread) or any(below)},
         customdata=[[d.t0_ps, d.t1_ps, d.name, d.region] for d in dots],
         hovertext=[_hover(dot) for dot in dots],
         hoverinfo="text",
         showlegend=False,
         name="dots",
-    )  # fmt: skip
+    )
     if any(p.estimated for p in points):
         inner = [(p, s) for p, s in zip(points, sizes, strict=True) if p.estimated]
         figure.add_scatter(
-            x=[p.intensity for p, _ in inner], y=[p.achieved / TERA for p, _ in inner], mode="markers", hoverinfo="skip",
-            marker=dict(size=[max(4.0, s - 7) for _, s in inner], color=[colours[p.bound] for p, _ in inner],
-                        symbol=["circle" if p.kind == "whole" else "diamond" for p, _ in inner]), showlegend=False,
-        )  # fmt: skip
+            x=[p.intensity for p, _ in inner],
+            y=[p.achieved / TERA for p, _ in inner],
+            mode="markers",
+            hoverinfo="skip",
+            marker={
+                "size": [max(4.0, s - 7) for _, s in inner],
+                "color": [colours[p.bound] for p, _ in inner],
+                "symbol": ["circle" if p.kind == "whole" else "diamond" for p, _ in inner],
+            },
+            showlegend=False,
+        )
     _name_dots(figure, plane, points, dots, sizes, colours)
 
 
@@ -231,14 +279,21 @@ def _name_dots(
         taken.append((left, left + width, y))
         detail = f"  <span style='color:{colours['text-3']}'>{dot.performance}  {dot.time}</span>"
         figure.add_annotation(
-            x=math.log10(point.intensity), y=math.log10(point.achieved / TERA), xanchor="left", yanchor="middle",
-            xshift=size / 2 + 4, yshift=home - y, showarrow=False, align="left",
-            text=_escape(text) + ("" if plane.small else detail), font=dict(color=colours["text"], size=11),
-        )  # fmt: skip
+            x=math.log10(point.intensity),
+            y=math.log10(point.achieved / TERA),
+            xanchor="left",
+            yanchor="middle",
+            xshift=size / 2 + 4,
+            yshift=home - y,
+            showarrow=False,
+            align="left",
+            text=_escape(text) + ("" if plane.small else detail),
+            font={"color": colours["text"], "size": 11},
+        )
 
 
 def _collides(taken: list[tuple[float, float, float]], left: float, right: float, y: float, home: float) -> bool:
-    return any(l < right and r > left and abs(y - other) < _LINE - 1 for l, r, other in taken)
+    return any(low < right and high > left and abs(y - other) < _LINE - 1 for low, high, other in taken)
 
 
 def _draw_chosen(figure: go.Figure, chart: Chart, dot: Dot, colours: dict[str, str]) -> None:
@@ -247,18 +302,29 @@ def _draw_chosen(figure: go.Figure, chart: Chart, dot: Dot, colours: dict[str, s
     if point is None:
         return
     figure.add_scatter(
-        x=[point.intensity], y=[point.achieved / TERA], mode="markers", hoverinfo="skip", showlegend=False,
-        marker=dict(size=34, color="rgba(0,0,0,0)", line=dict(color=colours["select"], width=2)),
-    )  # fmt: skip
+        x=[point.intensity],
+        y=[point.achieved / TERA],
+        mode="markers",
+        hoverinfo="skip",
+        showlegend=False,
+        marker={"size": 34, "color": "rgba(0,0,0,0)", "line": {"color": colours["select"], "width": 2}},
+    )
 
 
 def _lay_out(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
     chart = plane.chart
-    axis = dict(
-        type="log", gridcolor=colours["line"], zeroline=False, linecolor=colours["line"], fixedrange=True, dtick=1,
-        tickfont=dict(color=colours["text-3"], size=11), title_font=dict(color=colours["text-3"], size=11),
-        exponentformat="none", tickformat=",~g",
-    )  # fmt: skip
+    axis = {
+        "type": "log",
+        "gridcolor": colours["line"],
+        "zeroline": False,
+        "linecolor": colours["line"],
+        "fixedrange": True,
+        "dtick": 1,
+        "tickfont": {"color": colours["text-3"], "size": 11},
+        "title_font": {"color": colours["text-3"], "size": 11},
+        "exponentformat": "none",
+        "tickformat": ",~g",
+    }
     title = (
         chart.y.title.replace("FLOP/s", "TFLOP/s") if "operations" not in chart.y.title else "Tera-operations a second"
     )
@@ -268,12 +334,22 @@ def _lay_out(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
         margin=plane.margin,
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font=dict(family=FONT, size=11, color=colours["text-2"]),
-        hoverlabel=dict(bgcolor=colours["raised"], bordercolor=colours["line-2"], font=dict(color=colours["text"], size=12)),
-        xaxis={**axis, "range": [math.log10(chart.x.low), math.log10(chart.x.high)],
-               "title": {"text": "FLOP / HBM byte" if plane.small else chart.x.title, "standoff": 4}},
-        yaxis={**axis, "range": [math.log10(chart.y.low / TERA), math.log10(chart.y.high / TERA)],
-               "title": {"text": "" if plane.small else title, "standoff": 6}},
+        font={"family": FONT, "size": 11, "color": colours["text-2"]},
+        hoverlabel={
+            "bgcolor": colours["raised"],
+            "bordercolor": colours["line-2"],
+            "font": {"color": colours["text"], "size": 12},
+        },
+        xaxis={
+            **axis,
+            "range": [math.log10(chart.x.low), math.log10(chart.x.high)],
+            "title": {"text": "FLOP / HBM byte" if plane.small else chart.x.title, "standoff": 4},
+        },
+        yaxis={
+            **axis,
+            "range": [math.log10(chart.y.low / TERA), math.log10(chart.y.high / TERA)],
+            "title": {"text": "" if plane.small else title, "standoff": 6},
+        },
         dragmode=False,
         clickmode="event",
-    )  # fmt: skip
+    )

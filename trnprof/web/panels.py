@@ -7,8 +7,34 @@ from dash import html
 from trnprof.view import Session
 from trnprof.view.keys import TABS
 from trnprof.view.palette import ENGINE_COLOURS
-from trnprof.view.records import AreaCard, Card, EngineRow, GapCard, Link, TransferCard, VerdictCard, Waiting
-from trnprof.web.parts import Part, dim, facts, heading, jump, key, meter, mid, named, row, shares, swatch, table
+from trnprof.view.records import (
+    AreaCard,
+    Card,
+    EngineRow,
+    GapCard,
+    Link,
+    RegionRow,
+    SourceRow,
+    TransferCard,
+    VerdictCard,
+    Waiting,
+)
+from trnprof.web.parts import (
+    Part,
+    dim,
+    facts,
+    heading,
+    jump,
+    key,
+    meter,
+    mid,
+    named,
+    row,
+    shares,
+    stretch,
+    swatch,
+    table,
+)
 
 TAB_NAMES = {
     "instruction": "Instruction",
@@ -164,10 +190,18 @@ def _about(session: Session) -> list[Part]:
 def engines(session: Session, area: tuple[int, int] | None) -> list[Part]:
     rows = session.engine_rows(*(area or (None, None)))
     body = [
-        row([named(key(e.colour), e.name), html.Div(meter(e.share, ENGINE_COLOURS[e.colour]), className="inline"),
-             e.share_words, e.active_words, e.instructions_words], (2, 3, 4))
+        row(
+            [
+                named(key(e.colour), e.name),
+                html.Div(meter(e.share, ENGINE_COLOURS[e.colour]), className="inline"),
+                e.share_words,
+                e.active_words,
+                e.instructions_words,
+            ],
+            (2, 3, 4),
+        )
         for e in rows
-    ]  # fmt: skip
+    ]
     note = "in the selection" if area else "in the kernel window"
     return [
         heading("Engines", note),
@@ -182,15 +216,32 @@ def regions(session: Session) -> list[Part]:
     if not found:
         return [html.P("The trace names no regions.", className="mid")]
     body = [
-        row([named(swatch(r.bound, True), html.Span(r.name, style={"paddingLeft": f"{r.depth * 10}px"}, title=r.name)),
-             r.took, r.share_words, dim(r.start)], (1, 2, 3),
-            **{"data-t0": str(r.t0_ps), "data-t1": str(r.t1_ps), "data-name": r.name})
+        row([_region_name(r), r.took, r.share_words, dim(r.start)], (1, 2, 3), **stretch(r.t0_ps, r.t1_ps, r.name))
         for r in found
-    ]  # fmt: skip
+    ]
     return [
         html.P("Click a region to select its time; its square is its bound.", className="mid spaced"),
         table(("region", "took", "share", "start"), body, (1, 2, 3)),
     ]
+
+
+def _region_name(region: RegionRow) -> Part:
+    indent = {"paddingLeft": f"{region.depth * 10}px"}
+    return named(swatch(region.bound, True), html.Span(region.name, style=indent, title=region.name))
+
+
+def dots(session: Session) -> html.Table:
+    """The roofline as a table."""
+    body = [
+        row(
+            [named(swatch(d.bound, True), d.name), d.intensity, d.performance, d.roof_share],
+            (1, 2, 3),
+            **stretch(d.t0_ps, d.t1_ps, d.name),
+        )
+        for d in session.dots()
+        if not d.missing
+    ]
+    return table(("region", "FLOP/B", "reached", "of roof"), body, (1, 2, 3))
 
 
 def source(session: Session, chosen: str) -> list[Part]:
@@ -199,11 +250,15 @@ def source(session: Session, chosen: str) -> list[Part]:
         why = "The trace names no source lines: it was captured or compiled without them."
         return [html.P(why, className="mid")]
     most = found[0].time_ps
-    body = [
-        row([named(key(s.colour), html.Code(f"{s.file}:{s.line}" if s.line else s.file)),
-             html.Div(meter(s.time_ps / most if most else 0, ENGINE_COLOURS[s.colour]), className="inline"), s.time_words,
-             s.share_words], (2, 3), **{"data-go": str(s.first_row), "data-on": str(f"{s.file}:{s.line}" == chosen).lower()})
-        for s in found
-    ]  # fmt: skip
+    body = [_line(s, s.time_ps / most if most else 0, chosen) for s in found]
     note = "time in which a line's instructions work or keep their engine waiting; lines overlap"
     return [html.P(note, className="mid spaced"), table(("line", "", "time", "share"), body, (2, 3))]
+
+
+def _line(line: SourceRow, length: float, chosen: str) -> html.Tr:
+    place = f"{line.file}:{line.line}" if line.line else line.file
+    bar = html.Div(meter(length, ENGINE_COLOURS[line.colour]), className="inline")
+    attributes = {"data-go": str(line.first_row), "data-on": "true" if place == chosen else "false"}
+    return row(
+        [named(key(line.colour), html.Code(place)), bar, line.time_words, line.share_words], (2, 3), **attributes
+    )

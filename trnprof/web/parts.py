@@ -70,6 +70,11 @@ def row(cells: Sequence[Part], numbers: Sequence[int] = (), **attributes: str) -
     return html.Tr(parts, className="go" if attributes else "", **attributes)
 
 
+def stretch(t0_ps: int, t1_ps: int, name: str) -> dict[str, str]:
+    """What makes a row lead to a stretch of the timeline."""
+    return {"data-t0": str(t0_ps), "data-t1": str(t1_ps), "data-name": name}
+
+
 def named(colour: Part, text: Part) -> html.Span:
     return html.Span([colour, html.Span(text, className="clip")], className="row")
 

@@ -28,7 +28,7 @@ _MAX_AGE = 86_400
 Answer = Callable[[Session], Response]
 
 
-class Bad(ValueError):
+class BadArgumentError(ValueError):
     """An argument that is missing or out of range."""
 
 
@@ -44,7 +44,7 @@ def _route(library: Library, answer: Answer) -> Callable[[str], Response]:
     def respond(name: str) -> Response:
         try:
             return answer(library.session(name))
-        except (Bad, IndexError) as fault:
+        except (BadArgumentError, IndexError) as fault:
             return _json({"error": str(fault)}, 400)
         except (TrnprofError, OSError) as fault:
             return _json({"error": str(fault)}, 404)
@@ -60,10 +60,10 @@ def _frame(session: Session) -> Response:
     names = request.args.get("tracks")
     colour = request.args.get("colour", "engine")
     if colour not in COLOURS:
-        raise Bad(f"colour: {colour[:40]!r} is none of {', '.join(COLOURS)}")
+        raise BadArgumentError(f"colour: {colour[:40]!r} is none of {', '.join(COLOURS)}")
     viewport = Viewport(_time("t0"), _time("t1"), _integer("columns", 1, MOST_COLUMNS))
     if viewport.t1_ps <= viewport.t0_ps:
-        raise Bad("t1: must lie after t0")
+        raise BadArgumentError("t1: must lie after t0")
     frame = session.frame(viewport, names.split(",") if names is not None else None, colour)
     return Response(pack_frame(frame), mimetype="application/octet-stream")
 
@@ -114,10 +114,15 @@ def _instruction(session: Session, row: int) -> Response:
 
 def _search(session: Session) -> Response:
     hits = session.search(request.args.get("q", ""))
-    return _json({
-        "count": hits.count, "words": hits.words, "error": hits.error,
-        "rows": hits.rows[:MOST_HITS].tolist(), "starts": hits.start_ps[:MOST_HITS].tolist(),
-    })  # fmt: skip
+    return _json(
+        {
+            "count": hits.count,
+            "words": hits.words,
+            "error": hits.error,
+            "rows": hits.rows[:MOST_HITS].tolist(),
+            "starts": hits.start_ps[:MOST_HITS].tolist(),
+        }
+    )
 
 
 def _hit(session: Session) -> Response:
@@ -158,9 +163,9 @@ def _integer(name: str, low: int, high: int) -> int:
     text = request.args.get(name, "")
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-        raise Bad(f"{name}: {text[:40]!r} is not a whole number")
+        raise BadArgumentError(f"{name}: {text[:40]!r} is not a whole number")
     if not low <= int(text) <= high:
-        raise Bad(f"{name}: {text} lies outside {low} to {high}")
+        raise BadArgumentError(f"{name}: {text} lies outside {low} to {high}")
     return int(text)
 
 

@@ -5,18 +5,34 @@ from __future__ import annotations
 from dash import dcc, html
 
 from trnprof.view import Session
+from trnprof.view import format as words
 from trnprof.view.keys import TABS, grouped
 from trnprof.view.records import Facts
 from trnprof.view.timeline import COLOURS
 from trnprof.web.library import Library
-from trnprof.web.panels import TAB_NAMES
-from trnprof.web.parts import Part, dim, link_to, mid, row, shares, swatch, table
+from trnprof.web.panels import TAB_NAMES, dots
+from trnprof.web.parts import Part, dim, link_to, mid, row, shares, swatch
 
-_STATUS_KEYS = (("W S", "zoom"), ("A D", "pan"), (". ,", "next"), ("] [", "follow"), ("f", "fit"), ("0", "all"),
-                ("/", "search"), ("?", "keys"))  # fmt: skip
+_STATUS_KEYS = (
+    ("W S", "zoom"),
+    ("A D", "pan"),
+    (". ,", "next"),
+    ("] [", "follow"),
+    ("f", "fit"),
+    ("0", "all"),
+    ("/", "search"),
+    ("?", "keys"),
+)
 
-_THUMBS = (("−", "zoom_out"), ("+", "zoom_in"), ("‹", "pan_left"), ("›", "pan_right"), ("fit", "home"),
-           ("◂", "previous"), ("▸", "next"))  # fmt: skip
+_THUMBS = (
+    ("−", "zoom_out"),
+    ("+", "zoom_in"),
+    ("‹", "pan_left"),
+    ("›", "pan_right"),
+    ("fit", "home"),
+    ("◂", "previous"),
+    ("▸", "next"),
+)
 
 LABEL = (
     "Timeline. Keys: W S zoom, A D pan, full stop next instruction, question mark all keys. "
@@ -64,16 +80,20 @@ def _traces(library: Library, name: str, meta: Facts) -> Part:
         html.A(other, href=link_to(other), className="clip", **{"aria-current": "page" if other == name else "false"})
         for other in library.names
     ]
-    return html.Details([html.Summary([title, dim("▾")], className="btn", title=meta.source), html.Div(links, className="menu")],
-                        className="traces")  # fmt: skip
+    return html.Details(
+        [html.Summary([title, dim("▾")], className="btn", title=meta.source), html.Div(links, className="menu")],
+        className="traces",
+    )
 
 
 def _search() -> html.Label:
     field = dcc.Input(
         id="q", type="text", placeholder="Search, regex", debounce=False, autoComplete="off", maxLength=200
     )
-    return html.Label([html.Span("⌕", **{"aria-hidden": "true"}), field, html.Span(id="hits", className="dim"), html.Kbd("/")],
-                      className="search")  # fmt: skip
+    return html.Label(
+        [html.Span("⌕", **{"aria-hidden": "true"}), field, html.Span(id="hits", className="dim"), html.Kbd("/")],
+        className="search",
+    )
 
 
 def _colours() -> html.Span:
@@ -174,11 +194,10 @@ def main(library: Library, name: str, session: Session) -> list[Part]:
 def roofline_page(session: Session, graph: Part) -> list[Part]:
     """The chart on the whole page, its dots as a table, its roofs with their sources."""
     chart = session.roofline()
-    dots = session.dots()
     back = html.Button(["← Timeline ", html.Kbd("Esc")], className="btn quiet", **{"data-act": "back"})
     left = html.Section(
         [
-            html.Div([back, html.Span(className="grow"), mark(session.meta)], className="row"),
+            html.Div([back], className="row"),
             html.H1(chart.title),
             html.P(chart.subtitle, className="mid"),
             graph,
@@ -186,24 +205,19 @@ def roofline_page(session: Session, graph: Part) -> list[Part]:
         ],
         className="grow chart",
     )
-    body = [
-        row([html.Span([swatch(d.bound, True), html.Span(d.name, className="clip")], className="row"), d.intensity, d.performance,
-             d.roof_share], (1, 2, 3), **{"data-t0": str(d.t0_ps), "data-t1": str(d.t1_ps), "data-name": d.name})
-        for d in dots if not d.missing
-    ]  # fmt: skip
-    parts: list[Part] = [table(("dot", "FLOP/B", "reached", "of roof"), body, (1, 2, 3))]
-    without = [d for d in dots if d.missing]
+    parts: list[Part] = [dots(session)]
+    without = [d for d in session.dots() if d.missing]
     if without:
         parts += [html.H3("Without a dot"), *[html.P([d.name, dim(f" {d.missing}")], className="mid") for d in without]]
-    roofs = [row([c.name, words_of(c), dim(c.basis)], (1,)) for c in chart.ceilings]
+    roofs = [row([c.name, words.quantity(c.value, c.unit), dim(c.basis)], (1,)) for c in chart.ceilings]
     parts += [html.H3("Roofs"), html.Table(html.Tbody(roofs))]
     return [left, html.Aside(html.Div(parts, className="tab-body"), className="panel roofs")]
 
 
-def words_of(ceiling) -> str:
-    from trnprof.view import format as words
-
-    return words.quantity(ceiling.value, ceiling.unit)
+MOUSE = (
+    "Mouse: wheel zooms at the pointer, drag and Shift+wheel pan, Shift+drag selects an area, click selects, double "
+    "click fits. Touch: one finger pans, two zoom."
+)
 
 
 def help_page() -> html.Div:
@@ -217,15 +231,19 @@ def help_page() -> html.Div:
     head = html.Div(
         [html.H2("Keys, the same in the browser and the terminal", className="grow"), html.Kbd("Esc")], className="row"
     )
-    mouse = html.P(
-        "Mouse: wheel zooms at the pointer, drag and Shift+wheel pan, Shift+drag selects an area, click selects, double click "
-        "fits. Touch: one finger pans, two zoom.",
-        className="mid",
-    )
+    mouse = html.P(MOUSE, className="mid")
     return html.Div(
-        html.Div([head, html.Div(groups, className="keys"), mouse], className="dialog", role="dialog", **{"aria-label": "Keys"}),
-        className="veil", id="help", hidden=True, **{"data-act": "close_help"},
-    )  # fmt: skip
+        html.Div(
+            [head, html.Div(groups, className="keys"), mouse],
+            className="dialog",
+            role="dialog",
+            **{"aria-label": "Keys"},
+        ),
+        className="veil",
+        id="help",
+        hidden=True,
+        **{"data-act": "close_help"},
+    )
 
 
 def empty() -> list[Part]:

@@ -32,7 +32,7 @@ def run(paths: Sequence[str | Path], host: str, port: int, open_browser: bool) -
     app = build(paths, ("*",) if host in EVERYWHERE else (host,))
     shown = "localhost" if host in LOOPBACK else host
     address = f"http://{shown}:{listener.getsockname()[1]}/"
-    print(f"trnprof: {address}  (Ctrl+C ends)", file=sys.stderr, flush=True)
+    sys.stderr.write(f"trnprof: {address}  (Ctrl+C ends)\n")
     if open_browser:
         threading.Timer(0.3, webbrowser.open, (address,)).start()
     waitress.serve(app.server, sockets=[listener], threads=THREADS, ident=None)

@@ -50,7 +50,6 @@ def pack_frame(frame: Frame) -> bytes:
         "gapColour": frame.gap_colour,
         "levelTrack": frame.counter_tracks,
         "values": frame.values.ravel(),
-        "peaks": frame.peaks.ravel(),
     }
     head = {
         "t0": frame.t0_ps,

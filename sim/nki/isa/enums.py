@@ -1,7 +1,5 @@
 """Options of `nki.isa` calls, by the names and numbers of the NKI 0.6 reference."""
 
-# ruff: noqa: N801 - kernels write them in lower case
-
 from __future__ import annotations
 
 from enum import Enum

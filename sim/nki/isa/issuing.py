@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -138,7 +139,7 @@ def _load_offset(program: ProgramBuilder, op: Op, view: NkiTensor, on: Engine) -
 def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError:
     """The error for the first operand that is no tensor."""
     place, wrong = next((i, operand) for i, operand in enumerate(operands) if not isinstance(operand, NkiTensor))
-    what = f"operand {place} is {wrong!r} of type {type(wrong).__name__}"
+    what = f"operand {place} is {reprlib.repr(wrong)} of type {type(wrong).__name__}"
     return InputError(f"{op.call}: {what}, must be a tensor", source=program.where())
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from sim.engines.tensor import MATMUL
 from sim.errors import InputError, UnsupportedError
-from sim.memory import View
+from sim.memory import PARTITIONS, View
 from sim.nki import isa
-from sim.nki.legacy.operands import Cut, in_sbuf, operand
+from sim.nki.isa.issuing import QUADRANT
+from sim.nki.legacy.operands import Cut, Result, in_sbuf, operand
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
@@ -71,16 +72,27 @@ def _same_place(one: View, other: View) -> bool:
 
 
 def _fill(target: Tile, value: Any) -> None:
-    from sim.nki.legacy import language
+    from sim.nki.legacy.moves import store
 
     if not isinstance(value, (int, float, bool, np.ndarray)) or np.ndim(value):
         raise InputError(f"cannot assign a {type(value).__name__} to `{target.name}`", source=builder().where())
     target.check("assignment")
     if target.layout.memory is Memory.HBM:
-        language.store(target, value)
-    else:
+        store(target, value)
+    elif starts_legally(target):
         isa.memset(target, value)
         _holds(target)
+    else:
+        filled = Result(target.shape, target.dtype).part()
+        isa.memset(filled, value)
+        isa.dma_copy(target, filled)
+
+
+def starts_legally(view: Tile) -> bool:
+    """Whether engines can access a view at its first partition; DMA engines can access any."""
+    pitch, count = view.layout.pitch, view.layout.partitions
+    step = QUADRANT if count <= QUADRANT else 2 * QUADRANT if count <= 2 * QUADRANT else PARTITIONS
+    return view.offset // pitch % step == 0
 
 
 def _holds(target: Tile) -> None:
@@ -106,14 +118,17 @@ def _store(target: Tile, value: Tile, alone: bool) -> None:
     if value is None:
         return
     if Memory.HBM in (target.layout.memory, value.layout.memory):
-        from sim.nki.legacy import language
+        from sim.nki.legacy.moves import load_into, store
 
-        language.store(target, value) if target.layout.memory is Memory.HBM else isa.dma_copy(target, value)
+        store(target, value) if target.layout.memory is Memory.HBM else load_into(target, value)
         return
     if alone and _redirected(builder(), target, value):
         return
-    isa.tensor_copy(target, value)
-    _holds(target)
+    if starts_legally(target) and starts_legally(value):
+        isa.tensor_copy(target, value)
+        _holds(target)
+    else:
+        isa.dma_copy(target, in_sbuf(value))
 
 
 def _fitted(target: Tile, value: Tile) -> tuple[Tile, Tile | None]:

@@ -76,7 +76,8 @@ class BlockTensor:
     def __setitem__(self, key: Any, value: Any) -> None:
         from sim.nki.legacy import assignment
 
-        assignment.assign(self[key], value, sys.getrefcount(value))
+        references = sys.getrefcount(value)
+        assignment.assign(self[key], value, references)
 
     def _number(self, item: Any, size: int) -> int:
         if isinstance(item, (int, np.integer)):

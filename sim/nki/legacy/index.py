@@ -21,6 +21,12 @@ from sim.trace import Finding
 Range = tuple[int, int]
 
 
+class LoopIndex(int):
+    """The number of an iteration, which knows whether it is the first of its loop."""
+
+    first: bool
+
+
 def joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that two shapes broadcast to.
 
@@ -28,10 +34,11 @@ def joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """
     if one == other:
         return one
-    try:
-        return tuple(int(size) for size in np.broadcast_shapes(one, other))
-    except ValueError:
-        raise InputError(f"index tensors of shapes {list(one)} and {list(other)} do not broadcast") from None
+    more = len(one) - len(other)
+    a, b = (1,) * -more + one, (1,) * more + other
+    if any(m != n and 1 not in (m, n) for m, n in zip(a, b)):
+        raise InputError(f"index tensors of shapes {list(one)} and {list(other)} do not broadcast")
+    return tuple([n if m == 1 else m for m, n in zip(a, b)])
 
 
 class Affine:
@@ -232,6 +239,10 @@ class Mask:
             except ValueError:
                 raise InputError(f"mask of shape {list(values.shape)} on a tile of shape {list(shape)}") from None
         return out
+
+    def keeps_all(self) -> bool:
+        """Whether it is plain that nothing is left out."""
+        return all(isinstance(term, Affine) and term.low_high()[1] < 0 for term in self.terms)
 
     def box(self, shape: tuple[int, ...]) -> tuple[Range, ...] | None:
         """(first, last + 1) on each axis when the true region is a box, else None; an empty box has first == last."""

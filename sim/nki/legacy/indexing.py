@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.errors import InputError, UnsupportedError
 from sim.memory import Layout
-from sim.nki.legacy.index import Affine, Mask, joined
+from sim.nki.legacy.index import Affine, LoopIndex, Mask, joined
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 from sim.nki.tensor import DynamicSlice, Index, NkiTensor
@@ -34,6 +34,44 @@ def index(tile: Tile, items: tuple) -> Tile:
     """A view by index tensors, which broadcast together; slices among them add dimensions of their own."""
     if len(items) == 1 and isinstance(items[0], Mask):
         return by_mask(tile, items[0])
+    shapes, constants = [], []
+    for item in items:
+        kind = type(item)
+        if kind is Affine:
+            shapes.append((item.shape, item.steps))
+            constants.append(item.const)
+        elif kind is int or kind is LoopIndex:
+            shapes.append(None)
+            constants.append(item)
+        else:
+            return _by_pattern(tile, items)
+    key = ("index", *shapes)
+    known = tile.layout.derived.get(key)
+    if known is None:
+        view = _by_pattern(tile, items)
+        if len(items) == tile.ndim:
+            tile.layout.derived[key] = (view.layout, _reaches(tile.layout, items))
+        return view
+    layout, reaches = known
+    offset = tile.offset
+    for const, (stride, low, high) in zip(constants, reaches):
+        if const < low or const > high:
+            return _by_pattern(tile, items)
+        offset += const * stride
+    return Tile(tile.storage, layout, offset, tile.indirection, tile.bounds)
+
+
+def _reaches(layout: Layout, items: tuple) -> tuple[tuple[int, int, int], ...]:
+    """(stride, least, largest) of each dimension: between the two, an index expression's constant keeps it inside."""
+    reaches = []
+    for item, size, stride in zip(items, layout.shape, layout.strides):
+        low, high = item.low_high() if isinstance(item, Affine) else (item, item)
+        const = item.const if isinstance(item, Affine) else item
+        reaches.append((stride, const - low, size - 1 - (high - const)))
+    return tuple(reaches)
+
+
+def _by_pattern(tile: Tile, items: tuple) -> Tile:
     if any(item is None for item in items):
         raise InputError(f"`{tile.name}`: None among index tensors", source=builder().where())
     return _Pattern(tile, spread(items, tile.ndim)).view()
@@ -155,12 +193,17 @@ class _Pattern:
         sizes, strides = tuple([a for a, _ in axes]), tuple([b for _, b in axes])
         shaped = Layout(sizes, strides, layout.dtype, layout.memory, layout.pitch)
         width = len(self.shape) + tail
-        bounds = tuple([(_padded(item, width, tail), size) for item, size in self.bounds])
+        bounds = tuple([(_padded(item, width, tail), size) for item, size in self.bounds if _outside(item, size)])
         view = Tile(self.tile.storage, shaped, self.offset, self.rows, self.tile.bounds + bounds)
         if self.scalar is not None:
             moved = view._at(*self.scalar)
             view = Tile(moved.storage, moved.layout, moved.offset, moved.indirection, view.bounds)
         return view
+
+
+def _outside(item: Affine, size: int) -> bool:
+    low, high = item.low_high()
+    return low < 0 or high >= size
 
 
 def _padded(item: Affine, width: int, tail: int) -> Affine:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim import dtypes
 from sim.errors import InputError, UnsupportedError
-from sim.memory import PARTITIONS, storage_dtype
+from sim.memory import storage_dtype
 from sim.nki import isa
 from sim.nki import language as current
 from sim.nki.language import hbm, private_hbm, psum, sbuf, shared_hbm
@@ -20,10 +20,10 @@ from sim.nki.legacy.functions import EXPORTED, matmul, transpose
 from sim.nki.legacy.index import Grid, arange, mgrid
 from sim.nki.legacy.launch_grid import nc, spmd_dim
 from sim.nki.legacy.loops import affine_range, loop_reduce, sequential_range, static_range
-from sim.nki.legacy.moves import dma_load
-from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, tile
+from sim.nki.legacy.moves import dma_copy, dma_transpose, in_hbm, load, store
+from sim.nki.legacy.operands import Result, elementwise, operand, tile
 from sim.nki.legacy.tile import Tile
-from sim.nki.session import active, builder
+from sim.nki.session import builder
 from sim.nki.tensor import DynamicSlice, MemoryRegion
 from sim.trace import Memory
 
@@ -165,57 +165,12 @@ def shared_identity_matrix(n: int, dtype: Any = np.uint8, **options: Any) -> Til
 # -- moves -----------------------------------------------------------------------------------------
 
 
-def _hbm(value: Any, call: str, argument: str) -> Tile:
-    found = tile(value, call, argument)
-    if found.layout.memory is not Memory.HBM:
-        raise InputError(
-            f"{call}: {argument}: `{found.name}` is in {found.storage.buffer}, must be in HBM", source=builder().where()
-        )
-    return found
-
-
-def load(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
-    """Load an HBM tile into a new SBUF tile."""
-    return elementwise("nl.load", dma_load, _hbm(src, "nl.load", "src"), mask=mask, dtype=dtype)
-
-
-def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
-    """Store an on-chip tile, or a number to every element, to HBM; from PSUM it passes through SBUF."""
-    target, value = _hbm(dst, "nl.store", "dst"), operand(value, "nl.store")
-    if not isinstance(value, Tile):
-        _store_number(target, value, mask)
-        return
-    if mask is None and value.kept is not None and value.shape == target.shape:
-        value, target = value.box(value.kept), target.box(value.kept)
-    if value.shape != target.shape and value.size != target.size:
-        value = value.broadcast_to(target.shape)
-    part = Cut("nl.store", mask, target.shape, target, value)
-    if not part.empty:
-        into, tile_ = part.operands
-        dma_load(into, in_sbuf(tile_))
-
-
-def _store_number(target: Tile, value: Any, mask: Any) -> None:
-    part = Cut("nl.store", mask, target.shape, target)
-    if part.empty:
-        return
-    (view,) = part.operands
-    rows = view.shape[0]
-    for first in range(0, rows, PARTITIONS):
-        piece = view.box(((first, min(first + PARTITIONS, rows)), *((0, size) for size in view.shape[1:])))
-        filled = Result(piece.shape, target.dtype).part()
-        isa.memset(filled, value)
-        isa.dma_copy(piece, filled)
-
-
 def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
     """Load a 2-D HBM tile transposed into a new SBUF tile."""
-    from sim.nki.legacy import isa as legacy
-
-    source = _hbm(src, "nl.load_transpose2d", "src")
+    source = in_hbm(src, "nl.load_transpose2d", "src")
     if source.ndim != 2:
         raise InputError(f"nl.load_transpose2d: src has {source.ndim} dimensions, not 2", source=builder().where())
-    return legacy.dma_transpose(source, mask=mask, dtype=dtype)
+    return dma_transpose(source, mask=mask, dtype=dtype)
 
 
 def copy(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
@@ -245,9 +200,7 @@ def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = 
 
 def atomic_rmw(dst: Any, value: Any, op: Any, *, mask: Any = None, **options: Any) -> None:
     """dst = op(dst, value) on indexed rows in HBM."""
-    from sim.nki.legacy import isa as legacy
-
-    legacy.dma_copy(dst=dst, src=value, dst_rmw_op=op, mask=mask)
+    dma_copy(dst=dst, src=value, dst_rmw_op=op, mask=mask)
 
 
 def all_reduce(x: Any, op: Any, program_axes: Any, **options: Any) -> Tile:
@@ -322,10 +275,10 @@ def gemm_stationary_grid() -> Grid:
 
 
 __all__ = [
-    "active",
     "affine_range",
     "arange",
     "hbm",
+    "load",
     "loop_reduce",
     "matmul",
     "nc",
@@ -335,5 +288,6 @@ __all__ = [
     "shared_hbm",
     "spmd_dim",
     "static_range",
+    "store",
     "transpose",
 ]

@@ -8,17 +8,12 @@ from typing import Any
 
 from sim.errors import InputError
 from sim.nki import isa
+from sim.nki.legacy.index import LoopIndex
 from sim.nki.legacy.operands import elementwise, in_sbuf, tile
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 from sim.program import ProgramBuilder
 from sim.trace import RegionKind
-
-
-class LoopIndex(int):
-    """The number of an iteration, which knows whether it is the first of its loop."""
-
-    first: bool
 
 
 def _loop(kind: str, bounds: tuple[Any, ...]) -> Iterator[LoopIndex]:

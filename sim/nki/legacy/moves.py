@@ -1,4 +1,4 @@
-"""`neuronxcc.nki.isa` calls that move data into a destination, and the DMA engines'."""
+"""Calls that move data: loads and stores, and `neuronxcc.nki.isa` calls that write into a destination."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 
 from sim import dtypes
 from sim.errors import InputError
+from sim.memory import PARTITIONS
 from sim.nki import isa
 from sim.nki.isa import dge_mode as modes
 from sim.nki.isa import oob_mode as bounds
 from sim.nki.legacy.indexing import Rows
-from sim.nki.legacy.operands import Cut, Result, in_sbuf, operand, tile
+from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, tile
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
+from sim.trace import Memory
 
 AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 """The permutation of dma_transpose for each number of dimensions."""
@@ -75,8 +77,52 @@ def dma_copy(
         isa.dma_compute(into, [into, view], dst_rmw_op, name=name)
 
 
-def dma_load(dst: Tile, src: Tile) -> None:
-    """A transfer of `nl.load` or `nl.store`, whose index tiles must name rows that exist."""
+def in_hbm(value: Any, call: str, argument: str) -> Tile:
+    """raises: InputError for what is no HBM tensor"""
+    found = tile(value, call, argument)
+    if found.layout.memory is not Memory.HBM:
+        raise InputError(
+            f"{call}: {argument}: `{found.name}` is in {found.storage.buffer}, must be in HBM", source=builder().where()
+        )
+    return found
+
+
+def load(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+    """Load an HBM tile into a new SBUF tile."""
+    return elementwise("nl.load", load_into, in_hbm(src, "nl.load", "src"), mask=mask, dtype=dtype)
+
+
+def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
+    """Store an on-chip tile, or a number to every element, to HBM; from PSUM it passes through SBUF."""
+    target, value = in_hbm(dst, "nl.store", "dst"), operand(value, "nl.store")
+    if not isinstance(value, Tile):
+        _store_number(target, value, mask)
+        return
+    if mask is None and value.kept is not None and value.shape == target.shape:
+        value, target = value.box(value.kept), target.box(value.kept)
+    if value.shape != target.shape and value.size != target.size:
+        value = value.broadcast_to(target.shape)
+    part = Cut("nl.store", mask, target.shape, target, value)
+    if not part.empty:
+        into, tile_ = part.operands
+        load_into(into, in_sbuf(tile_))
+
+
+def _store_number(target: Tile, value: Any, mask: Any) -> None:
+    part = Cut("nl.store", mask, target.shape, target)
+    if part.empty:
+        return
+    (view,) = part.operands
+    rows = view.shape[0]
+    for first in range(0, rows, PARTITIONS):
+        piece = view.box(((first, min(first + PARTITIONS, rows)), *((0, size) for size in view.shape[1:])))
+        filled = Result(piece.shape, target.dtype).part()
+        isa.memset(filled, value)
+        isa.dma_copy(piece, filled)
+
+
+def load_into(dst: Tile, src: Tile) -> None:
+    """A transfer between HBM and SBUF, whose index tiles must name rows that exist."""
     _check_rows("nl.load", src, bounds.error)
     _check_rows("nl.store", dst, bounds.error)
     isa.dma_copy(dst, src)

@@ -94,6 +94,8 @@ def _ranges(call: str, mask: Any, frame: tuple[int, ...]) -> Ranges | None:
         return None
     if not isinstance(mask, Mask):
         return None if mask else tuple((0, 0) for _ in frame)
+    if mask.keeps_all():
+        return None
     ranges = mask.box(frame)
     if ranges is None:
         raise UnsupportedError(

@@ -214,7 +214,7 @@ def _columns_kept(call: str, mask: Any, left: Tile, right: Tile) -> tuple[Range 
     A mask names the axes of one operand only: which one, their sizes tell.
     raises: UnsupportedError when both operands have such axes
     """
-    if mask is None or (not isinstance(mask, Mask) and mask):
+    if mask is None or (mask.keeps_all() if isinstance(mask, Mask) else mask):
         return None, None
     if not isinstance(mask, Mask):
         return None, tuple((0, 0) for _ in right.shape[1:])

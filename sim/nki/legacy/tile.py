@@ -64,12 +64,14 @@ class Tile(NkiTensor):
     def __setitem__(self, key: Any, value: Any) -> None:
         from sim.nki.legacy import assignment
 
-        assignment.assign(self[key], value, sys.getrefcount(value))
+        references = sys.getrefcount(value)
+        assignment.assign(self[key], value, references)
 
     def __iadd__(self, value: Any) -> Tile:
         from sim.nki.legacy import assignment
 
-        return assignment.add_in_place(self, value, sys.getrefcount(value))
+        references = sys.getrefcount(value)
+        return assignment.add_in_place(self, value, references)
 
     def box(self, ranges: tuple[Range, ...]) -> Tile:
         """The part of the view that a mask leaves; axes of size 1 stay whole."""

@@ -6,7 +6,9 @@ in ps, which the total time gives away. `dma` mixes packets and transfers.
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -16,25 +18,21 @@ from trnprof.readers.assemble import assemble
 from trnprof.readers.clock import LIMIT_PS, Clock, choose_clock
 from trnprof.readers.draft import EDGE_KINDS, ENGINES, QUEUE_TYPES, Columns, Draft, lookup
 from trnprof.readers.legacy.counters import counters
-from trnprof.readers.legacy.header import header, total_seconds
-from trnprof.readers.legacy.rows import (
-    DmaRow,
-    Document,
-    InstructionRow,
-    SemaphoreRow,
+from trnprof.readers.legacy.fields import (
+    Timed,
+    by_value,
     clipped,
     core_of,
-    decode,
     ints,
-    left,
-    mapped,
     moments,
-    storable,
+    small,
     texts,
     timed,
-    unlike,
+    values,
     within,
 )
+from trnprof.readers.legacy.header import header, total_seconds
+from trnprof.readers.legacy.rows import Document, InstructionRow, decode, left, storable, unlike
 from trnprof.readers.operands import memory_of, semaphore_of
 from trnprof.readers.receipt import Receipt
 
@@ -68,85 +66,94 @@ _TEXTS = {
 def read(data: bytes, path: str) -> Trace:
     """The trace of a legacy profile; `path` is for messages."""
     receipt = Receipt()
-    document = decode(data, path, receipt)
-    if not document.instruction and not document.dma:
-        raise InputError(f"{path}: {unlike(data)}", remedy=CONVERT)
-    draft = _draft(document, receipt)
+    with _uncollected():
+        document = decode(data, path, receipt)
+        if not document.instruction and not document.dma:
+            raise InputError(f"{path}: {unlike(data)}", remedy=CONVERT)
+        draft = _draft(document, receipt)
     for table, rows in left(data):
         receipt.leave(table, rows)
     warnings = (storable(f"The profile warns: {row.get('message', '')}") for row in document.warnings)
     return assemble(draft, header(document, path), tuple(warnings))
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the cyclic collector, which takes a third of the time over millions of rows and finds nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _draft(document: Document, receipt: Receipt) -> Draft:
     strings = Strings()
     instructions = timed(document.instruction, "instruction", receipt)
     dma = timed(document.dma, "dma", receipt)
-    starts = [row.timestamp for row in (*instructions, *dma)]
-    ends = [row.timestamp + row.duration for row in (*instructions, *dma)]
-    clock = choose_clock(starts, ends, total_seconds(document))
+    clock = choose_clock(instructions.start + dma.start, instructions.end + dma.end, total_seconds(document))
     if clock.unit_ps == 1:
         receipt.remark("Times are read as picoseconds: read as ns they exceed the profile's total time by far.")
     instructions = within(instructions, "instruction", clock, receipt)
     dma = within(dma, "dma", clock, receipt)
-    updates = moments(document.semaphore_update, "semaphore_update", clock, receipt)
+    whole = [row.aggregated == "yes" for row in dma.rows]
     names = {(core_of(row.subgraph), row.q_idx): row.q_name for row in document.dma_queues_info}
     receipt.show("dma_queues_info", len(document.dma_queues_info))
     draft = Draft(
         strings,
         receipt,
         _instructions(instructions, clock, strings),
-        _packets([row for row in dma if row.aggregated != "yes"], clock, strings, names),
-        _transfers([row for row in dma if row.aggregated == "yes"], clock, strings),
-        _semaphores(updates, clock),
+        _packets(dma.keep([not flag for flag in whole]), clock, strings, names),
+        _transfers(dma.keep(whole), clock, strings),
+        _semaphores(moments(document.semaphore_update, "semaphore_update", clock, receipt), clock),
         counters(document, clock, strings, receipt),
         _tensors(document, strings, receipt),
         tables={"instructions": "instruction", "packets": "dma", "transfers": "dma"},
     )
-    _dependencies(draft, instructions)
+    _dependencies(draft, instructions.rows)
     return draft
 
 
-def _span(rows: list[Any], clock: Clock) -> Columns:
-    return {
-        "start_ps": mapped(rows, lambda row: clock.point(row.timestamp)),
-        "end_ps": mapped(rows, lambda row: clock.point(row.timestamp + row.duration)),
-    }
+def _span(found: Timed, clock: Clock) -> Columns:
+    return {"start_ps": clock.points(found.start), "end_ps": clock.points(found.end)}
 
 
-def _instructions(rows: list[InstructionRow], clock: Clock, strings: Strings) -> Columns:
-    columns = {"id": ints(rows, "id"), **_span(rows, clock)}
+def _instructions(found: Timed, clock: Clock, strings: Strings) -> Columns:
+    rows = found.rows
+    columns = {"id": ints(rows, "id"), **_span(found, clock)}
     columns |= {ours: texts(rows, theirs, strings) for theirs, ours in _TEXTS.items()}
     columns |= {name: ints(rows, name) for name in _BYTES}
     columns["engine"] = lookup(strings, texts(rows, "subgroup", strings), ENGINES, Engine.OTHER)
-    columns["core"] = mapped(rows, lambda row: core_of(row.fully_qualified_subgraph or row.subgraph))
-    columns["source"] = strings.codes(
-        storable((row.nki_source_location or row.bir_debug_info_source_location).strip()) or None for row in rows
-    )
-    columns["wait_ps"] = mapped(rows, lambda row: min(max(row.evt_wait_time, 0) * clock.unit_ps, LIMIT_PS))
+    whole, short = (by_value(rows, name, core_of) for name in ("fully_qualified_subgraph", "subgraph"))
+    columns["core"] = np.where(whole > 0, whole, short)
+    own, compiled = (texts(rows, name, strings) for name in ("nki_source_location", "bir_debug_info_source_location"))
+    columns["source"] = np.where(own == NONE, compiled, own)
+    limit = LIMIT_PS // clock.unit_ps
+    columns["wait_ps"] = by_value(rows, "evt_wait_time", lambda time: min(max(time, 0), limit)) * clock.unit_ps
     columns["elements"] = ints(rows, "elements")
     return columns
 
 
 def _dependencies(draft: Draft, rows: list[InstructionRow]) -> None:
-    found = [
-        (clipped(p.id), clipped(row.id), EDGE_KINDS.get(p.type, EdgeKind.ORDER))
-        for row in rows
-        for p in row.predecessors
-    ]
+    found = [edge for row in rows for edge in row.predecessors or ()]
     draft.receipt.read("predecessors", len(found))
-    edges = np.array(found, np.int64).reshape(-1, 3)
-    draft.signaler, draft.waiter, draft.kind = edges[:, 0], edges[:, 1], edges[:, 2].astype(np.int8)
+    counts = [len(row.predecessors or ()) for row in rows]
+    draft.signaler = ints(found, "id")
+    draft.waiter = np.repeat(ints(rows, "id"), counts)
+    draft.kind = by_value(found, "type", lambda kind: EDGE_KINDS.get(kind, EdgeKind.ORDER)).astype(np.int8)
 
 
-def _dma(rows: list[DmaRow], clock: Clock, strings: Strings) -> Columns:
+def _dma(found: Timed, clock: Clock, strings: Strings) -> Columns:
+    rows = found.rows
     kinds = texts(rows, "queue_type", strings)
     return {
         "id": ints(rows, "id"),
-        **_span(rows, clock),
-        "core": mapped(rows, lambda row: core_of(row.subgraph)),
+        **_span(found, clock),
+        "core": by_value(rows, "subgraph", core_of),
         "queue_type": lookup(strings, kinds, QUEUE_TYPES, QueueType.UNKNOWN),
-        "variable": strings.codes(_known(row.variable) for row in rows),
+        "variable": by_value(rows, "variable", lambda name: strings.code(_known(name))),
         "bytes": ints(rows, "transfer_size"),
         "read_bytes": ints(rows, "read_size"),
         "write_bytes": ints(rows, "write_size"),
@@ -157,43 +164,38 @@ def _known(variable: str) -> str | None:
     return None if variable in ("", "unknown") else storable(variable)
 
 
-def _packets(rows: list[DmaRow], clock: Clock, strings: Strings, names: dict[tuple[int, int], str]) -> Columns:
-    columns = _dma(rows, clock, strings)
-    columns["dma_engine"] = mapped(rows, lambda row: _small(row.dma_engine))
-    columns["ring"] = mapped(rows, lambda row: _small(row.dma_queue))
-    queues = (names.get((core_of(row.subgraph), _small(row.dma_queue))) or row.subgroup for row in rows)
-    columns["queue"] = strings.codes(storable(name) or None for name in queues)
-    columns["_parent"] = mapped(rows, lambda row: clipped(row.packet_aggregation_id or 0))
-    columns["_index"] = mapped(rows, lambda row: _small(row.packet_idx or 0))
+def _packets(found: Timed, clock: Clock, strings: Strings, names: dict[tuple[int, int], str]) -> Columns:
+    rows, columns = found.rows, _dma(found, clock, strings)
+    columns["dma_engine"] = by_value(rows, "dma_engine", small)
+    columns["ring"] = by_value(rows, "dma_queue", small)
+    places = list(zip(columns["core"].tolist(), columns["ring"].tolist(), values(rows, "subgroup"), strict=True))
+    queues = {place: strings.code(storable(names.get(place[:2]) or place[2]) or None) for place in {*places}}
+    columns["queue"] = np.fromiter(map(queues.__getitem__, places), np.int64, len(places))
+    columns["_parent"] = by_value(rows, "packet_aggregation_id", clipped)
+    columns["_index"] = by_value(rows, "packet_idx", clipped)
     return columns
 
 
-def _transfers(rows: list[DmaRow], clock: Clock, strings: Strings) -> Columns:
-    columns = _dma(rows, clock, strings)
+def _transfers(found: Timed, clock: Clock, strings: Strings) -> Columns:
+    rows, columns = found.rows, _dma(found, clock, strings)
     columns["queue"] = texts(rows, "subgroup", strings)
-    columns["source_memory"] = mapped(rows, lambda row: memory_of(row.source))
-    columns["dest_memory"] = mapped(rows, lambda row: memory_of(row.dest))
-    columns["_semaphore"] = mapped(rows, lambda row: semaphore_of(row.semaphore_id))
-    columns["_trigger_ps"] = mapped(
-        rows, lambda row: clock.point(row.trigger) if row.trigger is not None and clock.holds(row.trigger) else NONE
-    )
+    columns["source_memory"] = np.array([memory_of(row.source) for row in rows], np.int64)
+    columns["dest_memory"] = np.array([memory_of(row.dest) for row in rows], np.int64)
+    columns["_semaphore"] = by_value(rows, "semaphore_id", semaphore_of)
+    columns["_trigger_ps"] = by_value(rows, "trigger", lambda time: _trigger(time, clock))
     return columns
 
 
-def _small(value: Any) -> int:
-    """A 16-bit number out of a number or its text."""
-    try:
-        return min(max(int(value), -1), 32_767)
-    except (TypeError, ValueError):
-        return -1
+def _trigger(time: float | None, clock: Clock) -> int:
+    return clock.point(time) if time is not None and clock.holds(time) else NONE
 
 
-def _semaphores(rows: list[SemaphoreRow], clock: Clock) -> Columns:
+def _semaphores(found: Timed, clock: Clock) -> Columns:
     return {
-        "time_ps": mapped(rows, lambda row: clock.point(row.timestamp)),
-        "core": mapped(rows, lambda row: core_of(row.subgraph)),
-        "semaphore": mapped(rows, lambda row: semaphore_of(row.id)),
-        "value": ints(rows, "value"),
+        "time_ps": clock.points(found.start),
+        "core": by_value(found.rows, "subgraph", core_of),
+        "semaphore": by_value(found.rows, "id", semaphore_of),
+        "value": ints(found.rows, "value"),
     }
 
 
@@ -205,7 +207,7 @@ def _tensors(document: Document, strings: Strings, receipt: Receipt) -> Columns:
         "name": texts(rows, "variable_name", strings),
         "type": texts(rows, "type", strings),
         "shape": texts(rows, "shape", strings),
-        "bytes": mapped(rows, lambda row: max(int(row.size), 0) if str(row.size).isdecimal() else 0),
+        "bytes": np.maximum(ints(rows, "size"), 0),
         "loads": ints(rows, "load_to_sbuf_dma_count"),
         "loaded_bytes": ints(rows, "load_to_sbuf_total_size_bytes"),
     }

@@ -9,8 +9,9 @@ import numpy as np
 from sim.trace import Strings
 from trnprof.readers.clock import Clock
 from trnprof.readers.draft import Columns
+from trnprof.readers.legacy.fields import core_of, moments
 from trnprof.readers.legacy.header import number
-from trnprof.readers.legacy.rows import Document, core_of, moments
+from trnprof.readers.legacy.rows import Document
 from trnprof.readers.receipt import Receipt
 
 THROTTLE_TYPES = {**{n: f"activity_{n}" for n in range(4)}, 99: "unknown"}
@@ -35,16 +36,16 @@ def counters(document: Document, clock: Clock, strings: Strings, receipt: Receip
 
 
 def _dma(document: Document, clock: Clock, receipt: Receipt) -> Iterator[Step]:
-    for row in moments(document.pending_dma, "pending_dma", clock, receipt):
+    for row in moments(document.pending_dma, "pending_dma", clock, receipt).rows:
         yield "pending_dma", core_of(row.subgraph), row.timestamp, row.value
-    for row in moments(document.dma_throughput, "dma_throughput", clock, receipt):
+    for row in moments(document.dma_throughput, "dma_throughput", clock, receipt).rows:
         yield "dma_bytes_per_s", core_of(row.subgraph), row.timestamp, row.transfer_rate
         yield "hbm_bytes_per_s", core_of(row.subgraph), row.timestamp, row.hbm_transfer_rate
 
 
 def _throttle(document: Document, clock: Clock, receipt: Receipt) -> Iterator[Step]:
     """`tensor_clock` is the share of full speed that is allowed; `throttle_<type>` is 0 between its events."""
-    events = moments(document.ham, "ham", clock, receipt)
+    events = moments(document.ham, "ham", clock, receipt).rows
     for row in sorted(events, key=lambda row: row.timestamp):
         limit = row.k / row.n if row.n else 0.0
         name = f"throttle_{THROTTLE_TYPES.get(row.type, row.type)}"

@@ -7,22 +7,15 @@ that a row of the wrong shape is set aside alone.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from sim.errors import InputError
-from sim.trace import Strings
-from trnprof.readers.clock import Clock
 from trnprof.readers.receipt import Receipt
 
 Number = int | float
-
-_LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 
 
 class Row(msgspec.Struct, gc=False):
@@ -64,7 +57,7 @@ class InstructionRow(Row, gc=False):
     psum_write_bytes: int = 0
     spill_save_bytes: int = 0
     spill_reload_bytes: int = 0
-    predecessors: list[Predecessor] = []
+    predecessors: list[Predecessor] | None = None
 
 
 class DmaRow(Row, gc=False):
@@ -182,6 +175,11 @@ def parse(data: bytes, path: str) -> Any:
         raise InputError(f"{path}: the JSON is nested too deeply to be a profile") from None
 
 
+def storable(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _storable(value: Any) -> Any:
     """The value with every text fit for UTF-8."""
     if isinstance(value, str):
@@ -231,74 +229,6 @@ def _whole(row: Any) -> Any:
         for key, value in row.items()
         if value is not None
     }
-
-
-def ints(rows: Sequence[Any], name: str) -> np.ndarray:
-    """An integer field."""
-    try:
-        return np.fromiter(map(attrgetter(name), rows), np.int64, len(rows))
-    except (OverflowError, TypeError, ValueError):
-        return np.array([clipped(getattr(row, name)) for row in rows], np.int64)
-
-
-def clipped(value: Any) -> int:
-    """The value within 64 bits; text that is no number counts as 0."""
-    try:
-        return min(max(int(value), _LOW), _HIGH)
-    except (TypeError, ValueError):
-        return 0
-
-
-def texts(rows: Sequence[Any], name: str, strings: Strings) -> np.ndarray:
-    """A text field as codes; blank is none."""
-    return strings.codes(storable(getattr(row, name).strip()) or None for row in rows)
-
-
-def storable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def mapped(rows: Sequence[Any], function: Callable[[Any], int]) -> np.ndarray:
-    return np.fromiter(map(function, rows), np.int64, len(rows))
-
-
-def moments(rows: list[Any], table: str, clock: Clock, receipt: Receipt) -> list[Any]:
-    """The rows with usable times of a table that is shown row by row."""
-    kept = within(timed(rows, table, receipt), table, clock, receipt)
-    receipt.show(table, len(kept))
-    return kept
-
-
-def within(rows: list[Any], table: str, clock: Clock, receipt: Receipt) -> list[Any]:
-    """The rows whose times fit 64-bit ps."""
-    kept = [row for row in rows if clock.holds(row.timestamp) and clock.holds(row.timestamp + row.duration)]
-    receipt.set_aside(table, "lie beyond 64-bit picoseconds", len(rows) - len(kept))
-    return kept
-
-
-def timed(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
-    """The rows with usable times; the others are set aside with the reason."""
-    faults = [_time_fault(row) for row in rows]
-    for fault in faults:
-        if fault:
-            receipt.set_aside(table, fault)
-    return [row for row, fault in zip(rows, faults, strict=True) if not fault]
-
-
-def _time_fault(row: Row) -> str:
-    start, length = row.timestamp, row.duration
-    if start is None or length is None:
-        return "have no time"
-    if not math.isfinite(start) or not math.isfinite(length):
-        return "have a time that is not a number"
-    return "last less than nothing" if length < 0 else ""
-
-
-def core_of(subgraph: Any) -> int:
-    """Physical core of a subgraph's name: sg00, /sg01/layer."""
-    digits = str(subgraph or "").strip("/").partition("/")[0].removeprefix("sg")
-    return int(digits) if digits.isdecimal() and len(digits) < 5 else 0
 
 
 def unlike(data: bytes) -> str:

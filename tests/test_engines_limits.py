@@ -1,0 +1,49 @@
+"""Every documented constraint has a call that breaks it, and an error that names call, argument, value and limit."""
+
+import pytest
+
+from sim.engines import GUESSED, OPS, UNSUPPORTED
+from sim.errors import InputError, UnsupportedError
+from sim.nki import isa as nisa
+from tests.chip import Chip
+from tests.limits import choosing, computing, generations
+from tests.limits.tiles import Tiles
+
+TABLES = computing.CASES | choosing.CASES
+FLAT = [("trn2", call, *case) for call, cases in TABLES.items() for case in cases] + generations.CASES
+
+
+@pytest.mark.parametrize(
+    ("device", "call", "broken", "message"), FLAT, ids=[f"{call}-{i}" for i, (_, call, *_) in enumerate(FLAT)]
+)
+def test_a_broken_limit_is_named_with_its_call_and_line(device, call, broken, message):
+    with Chip(device, values=False) as chip, pytest.raises(InputError, match=message) as fault:
+        broken(Tiles(chip))
+    text = str(fault.value)
+    assert text.startswith(broken.__code__.co_filename), "the line of the caller comes first"
+    assert f"nki.isa.{call}" in text or "starts at partition" in text
+
+
+def test_every_instruction_has_a_case():
+    covered = {call for _, call, *_ in FLAT}
+    calls = {name.split(".")[2] for name in OPS}
+    assert calls - covered <= {"rand_get_state", "register_store", "register_move"}
+
+
+def test_what_is_not_emulated_says_so():
+    for name in UNSUPPORTED:
+        with Chip(), pytest.raises(UnsupportedError, match=f"nki.isa.{name} is not emulated"):
+            getattr(nisa, name)(None)
+
+
+def test_a_call_outside_a_kernel_says_so():
+    with pytest.raises(InputError, match="outside a kernel"):
+        nisa.register_alloc(3)
+
+
+def test_guesses_name_calls_that_exist():
+    assert set(GUESSED) <= {name.split(".")[2] for name in OPS}
+
+
+def test_an_instruction_has_one_name():
+    assert len(OPS) == len({id(op) for op in OPS.values()})
