@@ -167,7 +167,8 @@ class _Scene:
         raise self._full(tiles[placed], np.concatenate((tiles[:placed], self._fixed_alive(fixed))))
 
     def _fixed_alive(self, fixed: np.ndarray) -> np.ndarray:
-        addressed = [s.index for s in self.program.storages if s.address is not None and s.memory is self.room.memory]
+        storages = self.program.storages
+        addressed = [i for i, s in enumerate(storages) if s.address is not None and s.memory is self.room.memory]
         return np.array(addressed if fixed.size else [], np.int64)
 
     def _full(self, wanted: int, others: np.ndarray) -> CapacityError:
@@ -231,15 +232,16 @@ def _overlap(program: Program, one: int, two: int) -> Finding:
 def _place_hbm(program: Program, core: np.ndarray, first: np.ndarray, offset: np.ndarray) -> None:
     """One tensor after the other, against the share of device memory that the cores in use have."""
     device = program.device
-    held = [s for s in program.storages if s.memory is Memory.HBM and (s.role != "INTERNAL" or first[s.index] >= 0)]
+    held = [i for i, s in enumerate(program.storages) if s.memory is Memory.HBM and (s.role != "INTERNAL" or first[i] >= 0)]
     at = 0
-    for storage in held:
-        offset[storage.index] = at
+    for index in held:
+        storage = program.storages[index]
+        offset[index] = at
         at += -(-storage.nbytes // ALIGNMENT) * ALIGNMENT
     cores = int(program.core.max(initial=0)) + 1
     share = (int(device["hbm_bytes"]) << 30) // int(device["cores"]) * cores
     if at > share:
-        largest = sorted((s.index for s in held), key=lambda index: (-program.storages[index].nbytes, index))
+        largest = sorted(held, key=lambda index: (-program.storages[index].nbytes, index))
         raise CapacityError(
             f"HBM is full: the kernel's tensors take {at} bytes, {cores} of {device['cores']} cores have {share}; "
             f"the largest are {_tensors(program, largest)}",

@@ -12,7 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from sim.errors import InputError
-from sim.memory import Layout, Storage
+from sim.memory import Layout
 from sim.program import Form, Program, Role
 from sim.trace import Engine, Memory
 
@@ -60,64 +60,57 @@ def rewrite(program: Program, options: Options) -> Program:
 def rename(program: Program) -> Program:
     """A write that covers a whole on-chip storage begins a new storage, so that reusing a buffer's name costs nothing.
 
-    Versions of one storage are never alive together, so the need for memory does not grow.
+    Versions of one storage are never alive together, so the need for memory does not grow; they share its record.
     Storages at an address that the kernel chose, and those in HBM, stay as they are.
     """
-    storage, instruction, begins = _full_writes(program)
+    storage = program.operands[:, 0]
+    order = np.argsort(storage, kind="stable")
+    begins = _begins(program, order)
     if not begins.any():
         return program
-    order = np.argsort(storage, kind="stable")
-    version = _versions(storage[order], instruction[order], begins[order])
-    fresh = np.flatnonzero(version[1:] > version[:-1]) + 1
-    fresh = fresh[storage[order][fresh] == storage[order][fresh - 1]]
-    return _with_versions(program, order, version, fresh)
-
-
-def _full_writes(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per operand: its storage, its instruction, and whether it overwrites a renameable storage without reading it."""
-    storage, offset, layout = program.operands.T
-    counts = np.diff(program.operand_start)
-    instruction = np.repeat(np.arange(len(program)), counts)
-    roles = operand_roles(program)
-    free = np.array([s.memory is not Memory.HBM and s.address is None for s in program.storages], bool)
-    size = np.array([s.nbytes for s in program.storages], np.int64)
-    covered = np.zeros(int(layout.max(initial=-1)) + 1, np.int64)
-    for index in np.unique(layout).tolist():
-        covered[index] = dense_bytes(Layout.by_index[index])
-    full = (roles == Role.WRITE) & free[storage] & (offset == 0) & (covered[layout] == size[storage])
-    touched = storage * np.int64(len(program)) + instruction
-    full &= ~np.isin(touched, touched[roles != Role.WRITE])
-    return storage, instruction, full
-
-
-def _versions(storage: np.ndarray, instruction: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """A number that grows with each new version, for operands sorted by storage, then by instruction."""
-    pair = np.concatenate(([True], (storage[1:] != storage[:-1]) | (instruction[1:] != instruction[:-1])))
-    group = np.cumsum(pair) - 1
-    starts = np.logical_or.reduceat(begins, np.flatnonzero(pair))
-    first = np.concatenate(([True], storage[1:] != storage[:-1]))[pair]
-    return np.cumsum(starts | first)[group]
-
-
-def _with_versions(program: Program, order: np.ndarray, version: np.ndarray, fresh: np.ndarray) -> Program:
-    """The program with a storage of its own for each version that begins at an operand in `fresh`."""
+    number = len(program.storages) - 1 + np.cumsum(begins)
+    latest = np.maximum.accumulate(np.where(begins, np.arange(begins.size), 0))
+    same = begins[latest] & (storage[order[latest]] == storage[order])
     operands = program.operands.copy()
+    operands[order, 0] = np.where(same, number[latest], storage[order])
     instruction = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-    storages, born = list(program.storages), [program.born]
-    index = operands[order, 0]
-    numbers = np.full(int(version[-1]) + 1, -1, np.int64)
-    numbers[version[fresh]] = len(storages) + np.arange(fresh.size)
-    for old in index[fresh].tolist():
-        storages.append(_another(program.storages[old], len(storages)))
-    born.append(instruction[order[fresh]])
-    renamed = numbers[version]
-    operands[order, 0] = np.where(renamed < 0, index, renamed)
-    return replace(program, storages=tuple(storages), operands=operands, born=np.concatenate(born))
+    again = tuple(program.storages[index] for index in storage[order[begins]].tolist())
+    born = np.concatenate((program.born, instruction[order[begins]]))
+    return replace(program, storages=program.storages + again, operands=operands, born=born)
 
 
-def _another(storage: Storage, index: int) -> Storage:
-    """A storage of the same shape and name for a later value; values have been computed by now."""
-    return Storage(index, storage.name, storage.layout, storage.role, storage.source, storage.region, values=False)
+def _begins(program: Program, order: np.ndarray) -> np.ndarray:
+    """For operands sorted by storage, then instruction: which ones begin a new version of their storage."""
+    storage = program.operands[order, 0]
+    instruction = np.repeat(np.arange(len(program)), np.diff(program.operand_start))[order]
+    new = np.append(True, storage[1:] != storage[:-1]) if order.size else np.zeros(0, bool)
+    pair = new | np.append(True, instruction[1:] != instruction[:-1]) if order.size else new
+    starts = np.flatnonzero(pair)
+    roles = operand_roles(program)[order]
+    covers = (roles == Role.WRITE) & _covering(program)[order]
+    if not covers.any():
+        return covers
+    begins = np.logical_or.reduceat(covers, starts) & ~np.logical_or.reduceat(roles != Role.WRITE, starts)
+    begins &= ~new[starts]
+    spread = np.zeros(order.size, bool)
+    spread[starts[begins]] = True
+    return spread
+
+
+def _covering(program: Program) -> np.ndarray:
+    """Per operand: whether it covers a storage that may be renamed."""
+    storage, offset, layout = program.operands.T
+    free = np.array([s.memory is not Memory.HBM and s.address is None for s in program.storages] or [False], bool)
+    size = np.array([s.nbytes for s in program.storages] or [0], np.int64)
+    covered = np.zeros(int(layout.max(initial=-1)) + 1, np.int64)
+    for index in used_layouts(program):
+        covered[index] = dense_bytes(Layout.by_index[index])
+    return free[storage] & (offset == 0) & (covered[layout] == size[storage])
+
+
+def used_layouts(program: Program) -> list[int]:
+    """Indices of the layouts of all operands, ascending."""
+    return np.flatnonzero(np.bincount(program.operands[:, 2])).tolist()
 
 
 def dense_bytes(layout: Layout) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.allocation import Placement
-from sim.compiler import engines, operand_roles
+from sim.compiler import engines, operand_roles, used_layouts
 from sim.errors import InputError
 from sim.memory import Layout
 from sim.program import Program, Role
@@ -48,79 +48,62 @@ class Dependences:
 
 def find(program: Program, placement: Placement) -> Dependences:
     """The dependences of a placed program."""
-    tables, groups, cells = _tables(program, placement)
-    state = _run(tables, groups, cells)
-    count = int(state.start[-1])
-    code = state.code[:count]
+    from sim.jit import dependences as jit
+
+    roles = operand_roles(program)
+    storages, before = _storage_table(program, placement, roles)
+    instructions, edges = _run(program, roles, storages, before)
+    code = (edges & 63).astype(np.int8)
     found = Dependences(
-        state.start,
-        state.predecessor[:count].copy(),
-        code & 3,
-        (code >> 2) & 3,
-        (code >> 4).astype(bool),
-        _unwritten(program, placement, state.unwritten, tables.roles),
+        start=instructions[jit.EDGE],
+        predecessor=(edges >> 6).astype(np.int32),
+        kind=code & 3,
+        gate=(code >> 2) & 3,
+        reuse=code >= 16,
+        findings=_unwritten(program, placement, instructions[jit.UNWRITTEN, :-1], roles),
     )
     return _with_order(program, found) if len(program.order) else found
 
 
-def _run(tables, groups: np.ndarray, cells: int):
-    """Run the kernel, with more room each time it runs full."""
+def _run(program: Program, roles: np.ndarray, storages: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(instruction table, edges) of the kernel, which gets more room each time that it runs full."""
     from sim.jit import dependences as jit
 
-    everything = np.zeros(jit.FIELDS, np.int64)
-    everything[[jit.P1, jit.PERIOD, jit.WIDTH, jit.FLAGS]] = np.iinfo(np.int32).max, 1, 1, 1
-    accesses, instructions = len(tables.operands), len(tables.operand_start) - 1
-    nodes, edges = accesses // 4 + 1024, 3 * instructions + 1024
+    layouts, operands = layout_table(program), np.ascontiguousarray(program.operands)
+    given = _instruction_table(program)
+    cells = int(storages[:, jit.G_CELLS].sum())
+    room = {jit.FULL_NODES: len(operands) // 4 + 1024, jit.FULL_EDGES: 3 * len(program) + 1024}
     while True:
-        state = jit.State(
-            groups=groups,
-            writes=np.full(cells, NONE, np.int64),
-            reads=np.full(cells, NONE, np.int64),
-            nodes=np.zeros((nodes, jit.FIELDS), np.int64),
-            counters=np.array([NONE, 0, 0, 0], np.int64),
-            born=np.zeros(len(tables.storages), bool),
-            edge_to=np.full(instructions, NONE, np.int64),
-            unwritten=np.full(instructions, NONE, np.int64),
-            start=np.zeros(instructions + 1, np.int64),
-            predecessor=np.zeros(edges, np.int32),
-            code=np.zeros(edges, np.int8),
-        )
-        full = jit.find(tables, state, np.zeros(jit.FIELDS, np.int64), everything)
+        instructions, table = given.copy(), storages.copy()
+        heads = np.full((2, cells), NONE, np.int64)
+        nodes = np.zeros((room[jit.FULL_NODES], jit.COLUMNS), np.int64)
+        nodes[jit.EVERYTHING, [jit.P1, jit.PERIOD, jit.WIDTH]] = np.iinfo(np.int32).max, 1, 1
+        edges = np.zeros(room[jit.FULL_EDGES], np.int64)
+        counters = np.array([NONE, jit.RESERVED, 0, 0], np.int64)
+        full = jit.find(instructions, operands, roles, layouts, table, before, heads, nodes, edges, counters)
         if not full:
-            return state
-        nodes, edges = (4 * nodes, edges) if full == 1 else (nodes, 2 * edges)
+            return instructions, edges[: counters[jit.EDGES]]
+        room[full] *= 4
 
 
-def _tables(program: Program, placement: Placement):
-    """(tables of the kernel, group table, number of cells)."""
+def _instruction_table(program: Program) -> np.ndarray:
     from sim.jit import dependences as jit
 
-    roles = operand_roles(program)
-    storages = _storage_table(program, placement, roles)
-    groups, cells = _group_table(program, placement, storages)
-    before_start, before = _before(program, placement, storages)
     engine = engines(program)
-    slot = program.core.astype(np.int32) * QUEUES + engine
-    dma = np.array([form.dma is not None for form in program.forms], bool)[program.form]
-    tables = jit.Tables(
-        operand_start=program.operand_start,
-        operands=np.ascontiguousarray(program.operands),
-        roles=roles,
-        slot=np.where(dma, ~slot, slot),
-        tensor=engine == Engine.TENSOR,
-        layouts=layout_table(program),
-        storages=storages,
-        before_start=before_start,
-        before=before,
-    )
-    return tables, groups, cells
+    dma = np.array([form.dma is not None for form in program.forms] or [False], bool)[program.form]
+    slot = program.core.astype(np.int64) * QUEUES + engine
+    table = np.full((jit.ROWS, len(program) + 1), NONE, np.int64)
+    table[jit.OPERAND] = program.operand_start
+    table[jit.SLOT, :-1] = np.where(dma, ~slot, slot)
+    table[jit.TENSOR, :-1] = engine == Engine.TENSOR
+    return table
 
 
 def layout_table(program: Program) -> np.ndarray:
     """Footprint of every layout in use, int64[layouts, columns] by `Layout.index`."""
     from sim.jit import dependences as jit
 
-    used = np.unique(program.operands[:, 2]).tolist()
+    used = used_layouts(program)
     table = np.zeros((max(used, default=0) + 1, jit.L_COLUMNS), np.int64)
     for index in used:
         layout = Layout.by_index[index]
@@ -142,7 +125,8 @@ def _footprint(layout: Layout) -> tuple[int, ...]:
     return below_p, extent, below, layout.span, layout.period, layout.width, solid
 
 
-def _storage_table(program: Program, placement: Placement, roles: np.ndarray) -> np.ndarray:
+def _storage_table(program: Program, placement: Placement, roles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(storage table, who lay at the bytes of each storage last)."""
     from sim.jit import dependences as jit
 
     storages = program.storages
@@ -155,9 +139,13 @@ def _storage_table(program: Program, placement: Placement, roles: np.ndarray) ->
     table[:, jit.S_PARTITION] = placement.partition
     table[:, jit.S_LOW] = np.where(pitch > 0, placement.offset, 0)
     table[:, jit.S_HIGH] = table[:, jit.S_LOW] + size
-    table[:, jit.S_GIVEN] = [storage.role == "IN" for storage in storages]
+    table[:, jit.S_GIVEN] = [storage.role in ("IN", "WEIGHT") for storage in storages]
     table[:, jit.S_GROUP] = np.where(written, _merged(len(storages), placement.together), NONE)
-    return table
+    _fill_groups(program, table)
+    counts, before = _before(program, placement, table)
+    table[:, jit.S_BEFORE_END] = np.cumsum(counts)
+    table[:, jit.S_BEFORE] = table[:, jit.S_BEFORE_END] - counts
+    return table, before
 
 
 def _merged(count: int, pairs: np.ndarray) -> np.ndarray:
@@ -170,8 +158,8 @@ def _merged(count: int, pairs: np.ndarray) -> np.ndarray:
     return root
 
 
-def _group_table(program: Program, placement: Placement, storages: np.ndarray) -> tuple[np.ndarray, int]:
-    """Bytes and cells of each group; a group has the number of one of its storages."""
+def _fill_groups(program: Program, storages: np.ndarray) -> None:
+    """Bytes and cells of each group, in the row of the storage that has the group's number."""
     from sim.jit import dependences as jit
 
     count = len(storages)
@@ -190,16 +178,14 @@ def _group_table(program: Program, placement: Placement, storages: np.ndarray) -
     wanted = np.ones(count, np.int64)
     wanted[used] = np.minimum(accesses[used] // BUSY_CELL, size[used] * accesses[used] // span[used].astype(np.int64))
     wanted = np.maximum(wanted, 1)
-    table = np.zeros((count, jit.G_COLUMNS), np.int64)
-    table[:, jit.G_LOW] = np.where(used, low, 0)
-    table[:, jit.G_CELL_BYTES] = -(-size // wanted)
-    table[:, jit.G_CELLS] = np.where(used, -(-size // table[:, jit.G_CELL_BYTES]), 0)
-    table[:, jit.G_CELL] = np.cumsum(table[:, jit.G_CELLS]) - table[:, jit.G_CELLS]
-    return table, int(table[:, jit.G_CELLS].sum())
+    storages[:, jit.G_LOW] = np.where(used, low, 0)
+    storages[:, jit.G_CELL_BYTES] = -(-size // wanted)
+    storages[:, jit.G_CELLS] = np.where(used, -(-size // storages[:, jit.G_CELL_BYTES]), 0)
+    storages[:, jit.G_CELL] = np.cumsum(storages[:, jit.G_CELLS]) - storages[:, jit.G_CELLS]
 
 
 def _before(program: Program, placement: Placement, storages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """CSR over storages of those that lay at their bytes last, memory by memory and core by core."""
+    """(how many lay at the bytes of each storage last, which), memory by memory and core by core."""
     from sim.jit import dependences as jit
 
     memory = np.array([storage.memory for storage in program.storages], np.int8)
@@ -214,7 +200,7 @@ def _before(program: Program, placement: Placement, storages: np.ndarray) -> tup
             parts.append((np.repeat(order, np.diff(start)), before))
     owner = np.concatenate([np.zeros(0, np.int64), *[part[0] for part in parts]])
     before = np.concatenate([np.zeros(0, np.int64), *[part[1] for part in parts]])
-    return np.concatenate(([0], np.cumsum(counts))), before[np.argsort(owner, kind="stable")]
+    return counts, before[np.argsort(owner, kind="stable")]
 
 
 def _occupants(low: np.ndarray, high: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -239,7 +225,7 @@ def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, ro
     written = np.zeros(len(program.storages), bool)
     written[program.operands[roles != Role.READ, 0]] = True
     never = np.flatnonzero(~written & (placement.first >= 0)).tolist()
-    found |= {index: int(placement.first[index]) for index in never if program.storages[index].role != "IN"}
+    found |= {index: int(placement.first[index]) for index in never if program.storages[index].role not in ("IN", "WEIGHT")}
     return tuple(
         _unwritten_read(program, index, at)
         for index, at in sorted(found.items(), key=lambda item: item[1])

@@ -8,22 +8,23 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from sim import compiler, dtypes, spec
+from sim import compiler, dtypes, recycling, spec
 from sim.errors import InputError, TrnprofError, UnsupportedError
 from sim.memory import View
-from sim.nki import session, shim
+from sim.nki import lockstep, session, shim
 from sim.nki.kernel import Kernel, target_device
 from sim.nki.tensor import NkiTensor
-from sim.program import Program, ProgramBuilder
+from sim.program import Program, ProgramBuilder, TooManyValues
 from sim.record import record
 from sim.schedule import schedule
-from sim.trace import Finding, Memory, RegionKind, Trace
+from sim.trace import NONE, Finding, Memory, RegionKind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +92,30 @@ def run(
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
-    program = ProgramBuilder(target, values, seed)
-    tracing = _Tracing(program, wrapped, grid)
-    returned = tracing.trace(inputs, scalars)
+    tracing, returned = _traced(_Tracing(ProgramBuilder(target, values, seed), wrapped, grid), inputs, scalars, seed)
     outputs = tracing.outputs(returned)
-    finished = program.finish(wrapped.__name__)
+    finished = tracing.program.finish(wrapped.__name__)
     trace = _time(finished, options or compiler.Options.for_generation(wrapped.generation), tracing.described(outputs))
     arrays = tuple(view.array().copy() for view in outputs) if values else None
     if values:
         tracing.write_back()
     return Run(arrays, trace, finished, _like(returned, iter(arrays)) if values else None)
+
+
+def _traced(tracing: _Tracing, inputs: tuple, scalars: dict, seed: int) -> tuple[_Tracing, Any]:
+    """A launch whose kernel has run, and what it returned; in two passes when its values are larger than memory."""
+    try:
+        return tracing, tracing.trace(inputs, scalars)
+    except TooManyValues:
+        device, kernel, grid = tracing.program.device, tracing.kernel, tracing.grid
+    shapes = _Tracing(ProgramBuilder(device, False, seed), kernel, grid)
+    kept = [view.storage.index for view in shapes.outputs(shapes.trace(inputs, scalars))]
+    plan = recycling.plan(shapes.program.finish(kernel.__name__), kept)
+    tracing = _Tracing(ProgramBuilder(device, True, seed), kernel, grid)
+    tracing.program.dropping = plan.after
+    returned = tracing.trace(inputs, scalars)
+    recycling.check(plan, tracing.program.finish(kernel.__name__))
+    return tracing, returned
 
 
 def _decorated(function: Callable) -> Kernel:
@@ -130,17 +145,29 @@ class _Tracing:
 
     def trace(self, inputs: tuple, scalars: dict) -> Any:
         """Run the kernel for every program of the grid; returns what the first returned."""
+        bodies = self.bodies(inputs, scalars)
+        if self.kernel.at_once(self.grid):
+            returned = lockstep.Crew(bodies, 1).run()
+        else:
+            returned = {place: body() for place, body in bodies.items()}
+        return returned[lockstep.Place()]
+
+    def bodies(self, inputs: tuple, scalars: dict, rank: int = 0) -> dict[lockstep.Place, Callable[[], Any]]:
+        """What runs each program of the grid."""
         with session.building(self.program), self.program.inside(RegionKind.KERNEL, self.kernel.__name__):
             arguments, named = self._bind(inputs, scalars)
-            self.program.grid = self.grid
-            returned = [self._once(place, arguments, named) for place in np.ndindex(*self.grid)]
-        return returned[0]
+        self.program.grid = self.grid
+        return {
+            lockstep.Place(rank, number): partial(self._once, place, arguments, named)
+            for number, place in enumerate(np.ndindex(*self.grid))
+        }
 
     def _once(self, place: tuple[int, ...], arguments: list, named: dict) -> Any:
-        self.program.program = place
-        self.program.enter_program(self.kernel.core(self.grid, place))
+        program = self.program
+        program.resume((self.kernel.core(self.grid, place), place, NONE, 0))
         try:
-            return self.kernel.function(*arguments, **named)
+            with session.building(program), program.inside(RegionKind.KERNEL, self.kernel.__name__):
+                return self.kernel.function(*arguments, **named)
         except TrnprofError:
             raise
         except Exception as error:

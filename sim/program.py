@@ -12,7 +12,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -21,13 +21,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim import dtypes
-from sim.errors import InputError, UnsupportedError
+from sim.errors import InputError, TrnprofError, UnsupportedError
 from sim.memory import Layout, Storage, View, contains, overlap
 from sim.spec import Device
 from sim.trace import NONE, Engine, Finding, Memory, QueueType, RegionKind, Strings
 
 ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]")
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+VALUES_LIMIT = 2 << 30
+"""Bytes of on-chip tiles whose values a launch keeps until the kernel ends."""
+
+
+class TooManyValues(TrnprofError):
+    """The tiles of a launch exceed `VALUES_LIMIT`, and it is not known when each can be dropped."""
 
 
 class Role(IntEnum):
@@ -119,7 +127,8 @@ class Op:
 
     call: str
     describe: Callable[..., Form]
-    compute: Callable[..., None]
+    compute: Callable[..., None] | None
+    """None for an instruction that moves no data."""
 
 
 class Issued(NamedTuple):
@@ -215,6 +224,10 @@ class ProgramBuilder:
         """The newest two instructions; a call may be two."""
         self._spare: list[int] = []
         """Numbers of storages that were given up; the next allocations take them."""
+        self.dropping: Mapping[int, Iterable[int]] = {}
+        """Storages whose values are dropped after an instruction, by its number (`sim.recycling`)."""
+        self._held = 0
+        """Bytes of on-chip tiles with values."""
 
     def __len__(self) -> int:
         return len(self._form)
@@ -286,6 +299,10 @@ class ProgramBuilder:
         )
         storage.address = address
         storage.buffer = buffer or storage.buffer
+        if self.values and memory is not Memory.HBM:
+            self._held += storage.nbytes
+            if self._held > VALUES_LIMIT and not self.dropping:
+                raise TooManyValues(f"the tiles hold more than {VALUES_LIMIT} bytes", source=self.where())
         if index < len(self.storages):
             self.storages[index], self._born[index] = storage, len(self._form)
         else:
@@ -317,10 +334,14 @@ class ProgramBuilder:
         self._shared_next += 1
         return storage
 
-    def enter_program(self, core: int) -> None:
-        """The next program of the launch grid begins, on this physical core."""
-        self.core = core
-        self._shared_next = 0
+    def leave(self) -> tuple:
+        """Where this program of the launch grid stands, before another one goes on."""
+        return self.core, self.program, self.region, self._shared_next
+
+    def resume(self, place: tuple) -> None:
+        """Begin a program of the launch grid, or go on with one that left: (core, place, region, shared tensors)."""
+        self.core, self.program, self.region, self._shared_next = place
+        self._recent = ()
 
     def written_storages(self) -> set[int]:
         """Storages that some instruction writes."""
@@ -345,9 +366,11 @@ class ProgramBuilder:
         """
         number = self._form_of(op, operands, static)
         index = self.append(number, operands, name)
-        if self.values:
+        if self.values and op.compute is not None:
             self._compute(op, number, operands, static, immediates)
         self._recent = (*self._recent[-1:], Issued(index, op, operands, static))
+        for number in self.dropping.get(self._recent[0].index - 1, ()):
+            self.storages[number].bytes = self.storages[number].written = None
         return index
 
     def maker(self, storage: Storage) -> Issued | None:
@@ -383,6 +406,7 @@ class ProgramBuilder:
             self._move(made.operands[place], target, self.forms[number].roles[place])
         self._recent = tuple(m._replace(operands=operands, static=options) if m is made else m for m in self._recent)
         storage.bytes = storage.written = None
+        self._held -= storage.nbytes
         self._spare.append(storage.index)
         return True
 

@@ -195,13 +195,8 @@ def _meta(fields: dict[str, Any]) -> Meta:
     fields["window"] = tuple(fields["window"])
     fields["notes"] = tuple(fields["notes"])
     fields["findings"] = tuple(Finding(**finding) for finding in fields["findings"])
-    fields["outputs"] = tuple({name: _frozen(value) for name, value in output.items()} for output in fields["outputs"])
+    fields["outputs"] = tuple(fields["outputs"])
     return Meta(**fields)
-
-
-def _frozen(value: Any) -> Any:
-    """Lists of JSON as tuples, such as shapes."""
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
 def _table(folder: Path, name: str, described: dict[str, Any]) -> Table:

@@ -304,3 +304,10 @@ def test_occupancy_on_v2_follows_the_documented_formula(call, cycles):
     with Chip("trn1", values=False) as chip:
         call(chip)
         assert chip.form.cost.occupancy_ps == round((cycles + 63) / 1.12 * 1000)
+
+
+def test_a_form_is_described_by_what_it_reads():
+    with Chip(values=False) as chip:
+        tiles = chip.tensor((64, 30)), chip.tensor((64, 1)), chip.tensor((64, 30), "bfloat16")
+        nisa.tensor_scalar_reduce(tiles[0], tiles[2], nl.add, 1.0, nl.add, tiles[1])
+        assert (chip.form.dtype, chip.form.elements, chip.form.partitions) == ("bf16", 30, 64)

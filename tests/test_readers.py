@@ -160,7 +160,7 @@ def test_columns_are_read_from_rows_and_operands():
     trace = small()
     at, instructions = row(trace, 13), trace.instructions
     assert instructions.engine[at] == Engine.TENSOR
-    assert trace.text(instructions, "dtype", at) == "bfloat16"
+    assert trace.text(instructions, "dtype", at) == "bf16"
     assert (instructions.flops[at], instructions.adjusted_flops[at]) == (4_194_304, 4_194_304)
     assert (instructions.partitions[at], instructions.elements[at]) == (128, 2_097_152)
     at = row(trace, 14)
@@ -175,6 +175,15 @@ def test_adjusted_flops_count_in_bf16_equivalents(dtype, factor):
 
     trace = small(retype)
     assert trace.instructions.adjusted_flops[row(trace, 13)] == 4_194_304 * factor
+
+
+def test_fp8_counts_once_on_neuroncore_v2():
+    def inferentia(document):
+        document["summary"][0]["instance_type"] = "inf2.xlarge"
+        document["instruction"][4]["operands"] = "src=fp8e4@0x20[1,0][128,1] 128*128"
+
+    trace = small(inferentia)
+    assert trace.instructions.adjusted_flops[row(trace, 13)] == 4_194_304
 
 
 def test_set_up_rows_are_control_and_the_kernels_are_not():

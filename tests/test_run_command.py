@@ -132,6 +132,21 @@ def test_what_cannot_run_says_why_in_one_line(
     assert says in err
 
 
+def test_a_parameter_may_have_the_name_of_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        (KERNELS / "silu_multiply.py")
+        .read_text()
+        .replace("gate", "device")
+        .replace("up,", "seed,")
+        .replace("up)", "seed)")
+    )
+    text = text.replace("up[", "seed[").replace("up.dtype", "seed.dtype")
+    path = tmp_path / "named.py"
+    path.write_text(text)
+    args = ("--arg", "device=bf16[128,512]", "--arg", "seed=bf16[128,512]")
+    assert json.loads(result(capsys, "run", f"{path}::silu_multiply", *args, "--json")[0])["device"] == "trn2"
+
+
 def test_a_kernel_that_raises_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "broken.py"
     path.write_text("import nki\n\n\n@nki.jit\ndef broken(x):\n    return x.shape[7]\n")

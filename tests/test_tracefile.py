@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from sim import tracefile
 from sim.errors import InputError
 from sim.explorer import ESTIMATED, OWN_PLACES, stored_name
-from sim.explorer.columns import merge, rank, schema
+from sim.explorer.columns import Text, arrow_table, merge, rank, schema
 from sim.trace import (
     NONE,
     TABLES,
@@ -71,6 +71,7 @@ def kernel(simulated: bool = True) -> Trace:
         engine=np.array([Engine.SYNC, Engine.TENSOR, Engine.TENSOR, Engine.TENSOR, Engine.SCALAR, Engine.SYNC]),
         opcode=text.codes(opcodes),
         operands=text.codes((None, "w", "w x", "w x", "p", None)),
+        track=text.codes((None, None, "TensorMatrix", None, "Activation", None)),
         kind=text.codes((None, "REGULAR", "REGULAR", "TRANSPOSE", None, None)),
         function=text.codes((None, None, None, None, "exp", None)),
         source=text.codes([f"kernel.py:{line}" for line in (3, 4, 4, 5, 6, 7)]),
@@ -337,7 +338,14 @@ def test_ns_columns_round_the_end_points_not_the_length(table):
 def test_instruction_columns_have_the_words_that_scripts_expect(table):
     instruction = table("Instruction").set_index("id")
     assert instruction.engine.tolist() == ["Sync", "Tensor", "Tensor", "Tensor", "Scalar", "Sync"]
-    assert instruction.timeline_track.tolist() == ["Sync", "Tensor", "TensorMatrix", "TensorMatrix", "Scalar", "Sync"]
+    assert instruction.timeline_track.tolist() == [
+        "Sync",
+        "Tensor",
+        "TensorMatrix",
+        "TensorMatrix",
+        "Activation",
+        "Sync",
+    ]
     assert instruction.tensor_instruction_type.dropna().tolist() == ["REGULAR", "REGULAR", "TRANSPOSE"]
     assert instruction.bir_id.loc[[8, 9]].tolist() == ["g1", "g1"]
     assert instruction.layer.tolist() == ["block", *["block/matmul"] * 4, "block"]
@@ -411,6 +419,13 @@ def test_allocations_are_shown_on_the_sampled_partitions(table):
     ]
 
 
+def test_kernel_instructions_have_file_and_line(table):
+    made = table("KernelInstructions").sort_values("line_number")
+    assert made.kernel_instruction_name.tolist() == [f"inst.{line}" for line in (3, 4, 5, 6, 7)]
+    assert set(made.file_path) == {"kernel.py"}
+    assert made.line_number.tolist() == [3, 4, 5, 6, 7]
+
+
 def test_schema_fields_describe_our_columns_too(table):
     fields = table("SchemaFields").set_index(["table_name", "field_name"])
     assert fields.loc[("Instruction", "duration_ns")].field_unit == "nanoseconds"
@@ -455,6 +470,12 @@ def test_awss_performance_bounds_come_out(table):
 def test_text_columns_are_plain_for_every_reader(written):
     for path in written.glob("*.parquet"):
         assert not [field for field in pq.read_schema(path) if str(field.type).startswith("dictionary")], path.name
+
+
+def test_equal_words_are_one_word_of_a_text_column():
+    column = arrow_table("Warning", {"message": Text(np.array([0, 1, 2, NONE]), ("a", "b", "a"), "b")}, 4)["message"]
+    assert column.to_pylist() == ["a", "b", "a", "b"]
+    assert column.chunk(0).dictionary.to_pylist() == ["a", "b"]
 
 
 def test_hostile_and_unstorable_text_is_written(tmp_path):

@@ -13,10 +13,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from sim.errors import InputError, UsageError
 from sim.trace import Trace
+from tests.handmade import make, vector
 from tests.synthetic import attention
 from trnprof.tui import actions, ink, run
 from trnprof.tui.app import KEYS, TerminalApp
@@ -486,9 +488,7 @@ def test_a_click_on_a_cluster_zooms_to_it():
 
 
 def crowded() -> Trace:
-    """A hundred instructions a microsecond apart, each of 10 ns: no cell shows one alone."""
-    from tests.handmade import make, vector
-
+    """Instructions of 10 ns, twenty a microsecond: no cell shows one alone."""
     return make([vector(1000 * k / 20, 10, 64) for k in range(2000)])
 
 
@@ -496,7 +496,6 @@ def test_the_wheel_zooms_at_the_pointer():
     async def script(app: TerminalApp, pilot: Pilot) -> None:
         x = column(app, 20)
         before = state(app)
-        from textual import events
 
         def scroll(kind, shift=False):
             return kind(app.panes[1], x, line(app, "VectorE"), 0, 0, 0, shift, False, False, x, line(app, "VectorE"))

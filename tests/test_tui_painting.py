@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sim.trace import Instructions, Meta, Strings, Trace
+from tests.handmade import make, vector
 from tests.synthetic import attention
 from trnprof.tui import actions, cells, ink, layout, pages
 from trnprof.tui.canvas import Canvas, clipped, safe, width_of
@@ -27,7 +28,7 @@ from trnprof.view.keys import keys_of
 GOLDEN = Path(__file__).parent / "golden"
 UPDATE = os.environ.get("TRNPROF_UPDATE_GOLDEN") == "1"
 
-HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u202c\u200b\x00\x9b31m\r\n<script>\ud800日本é" + "x" * 10_000
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u202c\u200b\x00\x9b31m\r\n<script>\ud800日本éa\u0336\u20dd" + "x" * 10_000
 
 
 @cache
@@ -100,9 +101,9 @@ def test_no_cell_that_holds_a_span_is_blank(spans):
 
 
 def test_an_area_fills_from_below_and_ends_at_the_top_of_its_scale():
-    picture = cells.area(np.array([0, 0, 0.25, 0.5, 1, 1]), 2)
+    picture = cells.area(np.array([0.125, 0, 0.25, 0.5, 1, 0.75, 0, 0]), 2)
     text = ["".join(chr(c) if c else " " for c in row) for row in picture]
-    assert text == ["  ⣿", " ⣼⣿"]
+    assert text == ["  ⣧ ", "⡀⣼⣿ "]
 
 
 def test_lanes_put_four_tracks_into_one_line():
@@ -212,10 +213,20 @@ def test_traces_with_next_to_nothing_are_shown():
 
 
 def test_a_selected_bar_shows_however_short_it_is():
-    scene = after(small(), "@5", "home", "home")
-    picture = pages.page(scene, 80, 24)
+    session = Session(make([vector(50 * k, 10, 64) for k in range(2000)]))
+    picture = pages.page(after(session, "@1000", "home", "home"), 80, 24)
     first, last, _ = next(row for row in picture.rows if row[2].name == "VectorE")
-    assert (picture.canvas.inks[first:last] & ink.SELECTED).any()
+    chosen = picture.canvas.inks[first:last, picture.shape.gutter :] & ink.SELECTED
+    assert (chosen > 0).sum() == last - first
+
+
+def test_hits_of_a_search_are_underlined_until_it_is_cleared():
+    scene = after(small(), "@5")
+    hits = small().search("matmul")
+    shown = actions.act("next_hit", replace(scene, hits=hits), 80)
+    for state, expected in ((shown, True), (actions.act("clear", replace(scene, state=shown), 80), False)):
+        inks = pages.page(Scene(small(), state, hits), 120, 36).canvas.inks
+        assert bool((inks & ink.UNDERLINE).any()) == expected
 
 
 def test_idle_time_names_its_cause_when_colour_means_wait():

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sim.trace import Engine, Instructions, Meta, Strings, Trace
-from tests.synthetic import US, attention, large
+from tests.synthetic import US, attention
 from trnprof.view import Session, Viewport
-from trnprof.view.palette import BOUNDS, ENGINE_COLOURS, NEUTRAL
-from trnprof.view.records import ESTIMATE, KERNEL, WASTE, WORK
+from trnprof.view.palette import BOUNDS
 
 NARROW = "\u202f"
+
+INSTRUCTION_TRACKS = ("c0.tensor", "c0.weights", "c0.vector", "c0.scalar", "c0.sync")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def marks_on(frame, track: str) -> list[int]:
     return np.flatnonzero(frame.track == frame.tracks.index(track)).tolist()
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- the whole ------------------------------------------------------------------------------------------------------
 
 
 def test_a_screen_starts_at_the_kernel_window_not_at_the_file(session):
@@ -79,142 +80,7 @@ def test_an_empty_and_a_one_instruction_trace_are_shown(rows):
     json.dumps([session.meta.to_json(), [t.to_json() for t in session.tracks()]])
 
 
-# --- frames -----------------------------------------------------------------------------------------------------------
-
-
-def test_every_instruction_in_view_is_a_mark_or_in_one(home):
-    tracks = [k for k, name in enumerate(home.tracks) if name.split(".")[1] in (*ENGINE_COLOURS, "weights")]
-    assert home.count[np.isin(home.track, tracks)].sum() == 9
-
-
-def test_a_pipelined_bar_keeps_its_tail(home):
-    first = marks_on(home, "c0.tensor")[0]
-    assert (home.start_ps[first], home.body_ps[first], home.end_ps[first]) == (15 * US, 16.5 * US, 17 * US)
-
-
-def test_flags_tell_work_waste_control_and_the_kernel_window(home):
-    flags = {int(row): int(flag) for row, flag, track in zip(home.row, home.flags, home.track, strict=True)
-             if home.tracks[track].split(".")[1] in ENGINE_COLOURS}  # fmt: skip
-    assert flags[3] == WORK | KERNEL
-    assert flags[7] == WORK | WASTE | KERNEL, "a transpose is work that the algorithm did not ask for"
-    whole = Session(attention(simulated=True)).frame(Viewport(0, 28 * US, 1000), ["c0.sync"])
-    assert not whole.flags[0] & WORK, "a semaphore is control"
-    assert all(flag & ESTIMATE for flag in whole.flags)
-
-
-def test_idle_time_names_what_it_waited_for(home):
-    gaps = {
-        home.tracks[t]: (int(a), int(b), int(c), home.labels[int(label)][0])
-        for t, a, b, c, label in zip(home.gap_track, home.gap_start_ps, home.gap_end_ps, home.gap_colour, home.gap_label,
-                                     strict=True)
-    }  # fmt: skip
-    assert gaps["c0.scalar"] == (10 * US, 20_100_000, Engine.VECTOR, "waits for VectorE")
-    assert gaps["c0.vector"] == (10 * US, 19_034_000, Engine.TENSOR, "waits for TensorE")
-
-
-def test_a_gap_that_waits_for_a_transfer_is_coloured_dma(session):
-    frame = session.frame(Viewport(*session.home, 1000), ["c0.tensor"])
-    first = int(np.argmin(frame.gap_start_ps))
-    assert frame.gap_colour[first] == Engine.DMA
-    assert frame.labels[int(frame.gap_label[first])] == ("waits for DMA", "DMA")
-
-
-def test_colour_follows_the_question(session):
-    by = {how: session.frame(Viewport(*session.home, 1000), ["c0.vector"], how) for how in ("engine", "bound", "wait")}
-    assert by["engine"].colour.tolist() == [Engine.VECTOR]
-    assert BOUNDS[by["bound"].colour[0]] == "compute"
-    assert by["wait"].colour.tolist() == [NEUTRAL]
-
-
-def test_labels_have_a_long_and_a_short_form(home):
-    texts = set(home.labels.values())
-    assert {("ACTIVATE exp", "exp"), ("MATMUL (transpose)", "tr"), ("load q", "q")} <= texts
-    assert (f"exp  900{NARROW}ns", "exp") in texts, "a region says how long it took"
-
-
-def test_counters_are_means_and_unknown_before_the_first_sample(session):
-    frame = session.frame(Viewport(-US, 28 * US, 29), ["c0.n.sbuf"])
-    t = frame.t0_ps + frame.bucket_ps * np.arange(frame.values.shape[1])
-    values = frame.values[0]
-    assert np.isnan(values[t + frame.bucket_ps <= 0]).all()
-    assert values[(t > 12 * US) & (t + frame.bucket_ps < 25 * US)] == pytest.approx(0.25)
-    assert values[t > 25 * US] == pytest.approx(0)
-
-
-def test_a_counter_that_is_missing_follows_from_the_packets(session):
-    frame = session.frame(Viewport(12 * US, 14 * US, 100), ["c0.n.dma_bytes_per_s"])
-    moved = np.nansum(frame.values[0]) * frame.bucket_ps * 1e-12
-    assert moved == pytest.approx(262_144, rel=1e-3)
-
-
-def test_the_clock_is_told_in_hertz(session):
-    track = next(t for t in session.tracks() if t.id == "c0.n.tensor_clock")
-    assert track.top_words == f"max 2.40{NARROW}GHz"
-
-
-def test_frames_of_neighbouring_views_are_shared(session):
-    a = session.frame(Viewport(12 * US, 13 * US, 500))
-    assert session.frame(Viewport(12 * US + 50_000, 13 * US + 50_000, 500)) is a
-    assert session.frame(Viewport(12 * US, 13 * US, 500), colour="wait") is not a
-
-
-def test_unknown_tracks_are_left_out(session):
-    assert session.frame(Viewport(0, US, 10), ["c0.nothing", "c0.vector"]).tracks == ("c0.vector",)
-
-
-@pytest.mark.parametrize("columns", [200, 2000])
-def test_a_frame_is_bounded_by_columns_and_lanes_however_large_the_trace(columns):
-    session = Session(large(50_000))
-    lanes = sum(track.lanes for track in session.tracks())
-    e0, e1 = session.extent
-    for share in (1, 0.1, 0.001):
-        frame = session.frame(Viewport(e0, e0 + round((e1 - e0) * share), columns))
-        drawn = (frame.t1_ps - frame.t0_ps) // frame.bucket_ps
-        assert len(frame) <= 2 * drawn * lanes
-        assert frame.gap_row.size <= drawn * lanes
-
-
-def test_equal_columns_give_equal_rows_to_every_view():
-    session = Session(large(5000))
-    a = session.frame(Viewport(0, 10**8, 640))
-    b = Session(large(5000)).frame(Viewport(0, 10**8, 640))
-    np.testing.assert_array_equal(a.row, b.row)
-
-
-def test_nested_slices_of_a_general_timeline_get_lanes():
-    text = Strings()
-    table = Instructions(
-        id=np.arange(3), start_ps=np.array([0, 10, 60]), end_ps=np.array([100, 50, 90]), engine=np.full(3, Engine.OTHER),
-        track=text.codes(["main"] * 3), name=text.codes(["outer", "first", "second"]),
-    )  # fmt: skip
-    session = Session(Trace(Meta(False, "unknown", "chrome"), text, table))
-    frame = session.frame(Viewport(0, 100, 100), ["c0.t.0"])
-    lanes = {frame.labels[int(label)][0]: int(lane) for label, lane in zip(frame.label, frame.lane, strict=True)}
-    assert lanes == {"outer": 0, "first": 1, "second": 1}
-
-
-# --- the overview and the ribbon ------------------------------------------------------------------------------------------
-
-
-def test_the_overview_shows_how_busy_each_engine_is(session):
-    overview = session.overview(28)
-    vector = overview.busy[overview.names.index("VectorE")]
-    assert vector[19] == pytest.approx(0.966, abs=1e-3)
-    assert vector.sum() == pytest.approx(0.966, abs=1e-3)
-
-
-def test_the_ribbon_charges_every_moment_once(session):
-    ribbon = session.timeline.ribbon()
-    assert ribbon.start_ps[0] == 10 * US
-    assert ribbon.end_ps[-1] == 25 * US
-    np.testing.assert_array_equal(ribbon.end_ps[:-1], ribbon.start_ps[1:])
-    held = {name: int(ps) / US for name, ps in zip(BOUNDS, ribbon.shares(0, 28 * US), strict=True)}
-    assert held["compute"] == pytest.approx(5.6 + 0.966 + 0.9)
-    assert held["memory_bandwidth"] == pytest.approx(4)
-    assert sum(held.values()) == pytest.approx(15)
-
-
-# --- cards ----------------------------------------------------------------------------------------------------------------
+# --- cards ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_card_holds_what_is_known_in_words_and_numbers(session):
@@ -281,7 +147,7 @@ def test_a_gap_answers_what_it_waited_for(session):
     assert session.gap("c0.regions", 12 * US) is None
 
 
-# --- going from one to the next ---------------------------------------------------------------------------------------------
+# --- going from one to the next -------------------------------------------------------------------------------------
 
 
 def test_steps_stay_on_the_track(session):
@@ -309,14 +175,23 @@ def test_the_first_in_view_is_work(session):
     assert session.first_in(27 * US, 28 * US) == -1
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("pattern", "rows"),
-    [("activate exp", [6]), ("^MATMUL$", [3, 4, 7]), ("I-5-0", [5]), (r"py:1[67]$", [6, 7]), ("row max", [5]), ("VectorE", [5]),
-     ("transpose", [7]), ("nothing here", []), ("", [])],
-)  # fmt: skip
+    [
+        ("activate exp", [6]),
+        ("^MATMUL$", [3, 4, 7]),
+        ("I-5-0", [5]),
+        (r"py:1[67]$", [6, 7]),
+        ("row max", [5]),
+        ("VectorE", [5]),
+        ("transpose", [7]),
+        ("nothing here", []),
+        ("", []),
+    ],
+)
 def test_search_looks_at_names_opcodes_sources_regions_engines_and_titles(session, pattern, rows):
     assert session.search(pattern).rows.tolist() == rows
 
@@ -340,10 +215,19 @@ def test_hits_are_stepped_through_around_the_end(session):
 
 @pytest.mark.parametrize(
     ("text", "row", "t0"),
-    [("26.1", -1, 26_100_000), ("20.5 µs", -1, 20_500_000), ("300 ns", -1, 300_000), ("I-6-0", 6, 20_100_000),
-     ("attention.py:16", 6, 20_100_000), (":16", 6, 20_100_000), ("line 16", 6, 20_100_000), ("#106", 6, 20_100_000),
-     ("106", 6, 20_100_000), ("1 000", -1, 1000 * US)],
-)  # fmt: skip
+    [
+        ("26.1", -1, 26_100_000),
+        ("20.5 µs", -1, 20_500_000),
+        ("300 ns", -1, 300_000),
+        ("I-6-0", 6, 20_100_000),
+        ("attention.py:16", 6, 20_100_000),
+        (":16", 6, 20_100_000),
+        ("line 16", 6, 20_100_000),
+        ("#106", 6, 20_100_000),
+        ("106", 6, 20_100_000),
+        ("1 000", -1, 1000 * US),
+    ],
+)
 def test_goto_takes_times_ids_names_and_lines(session, text, row, t0):
     target = session.goto(text)
     assert (target.row, target.t0_ps) == (row, t0)
@@ -358,7 +242,7 @@ def test_a_time_passes_through_no_float(session):
     assert session.goto("12345678901.123456 us").t0_ps == 12_345_678_901_123_456
 
 
-# --- the answer -------------------------------------------------------------------------------------------------------------
+# --- the answer -----------------------------------------------------------------------------------------------------
 
 
 def test_the_verdict_has_words_shares_and_margin(session):
@@ -430,14 +314,27 @@ def test_the_roofline_has_a_dot_for_the_whole_and_says_what_has_none(session):
 
 
 def test_every_record_can_be_handed_on_as_json(session):
-    records = [session.meta, *session.tracks(), session.card(6), session.transfer_card(0), session.gap("c0.scalar", 18 * US),
-               session.verdict, *session.engine_rows(), session.area(12 * US, 20 * US), *session.regions(),
-               *session.source_lines(), *session.dots(), session.search("exp"), session.goto("26"), session.overview(8),
-               session.frame(Viewport(10 * US, 12 * US, 20), ["c0.sync"])]  # fmt: skip
+    records = [
+        session.meta,
+        *session.tracks(),
+        session.card(6),
+        session.transfer_card(0),
+        session.gap("c0.scalar", 18 * US),
+        session.verdict,
+        *session.engine_rows(),
+        session.area(12 * US, 20 * US),
+        *session.regions(),
+        *session.source_lines(),
+        *session.dots(),
+        session.search("exp"),
+        session.goto("26"),
+        session.overview(8),
+        session.frame(Viewport(10 * US, 12 * US, 20), ["c0.sync"]),
+    ]
     assert all(json.dumps(record.to_json(), allow_nan=True) for record in records)
 
 
-# --- hostile names ----------------------------------------------------------------------------------------------------------
+# --- hostile names --------------------------------------------------------------------------------------------------
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m\u202eevil\x00" + "A" * 10_000
 

@@ -92,7 +92,7 @@ def _column(draw: st.DrawFn, table: str, column: str, sizes: dict[str, int], tex
 def metas(draw: st.DrawFn) -> Meta:
     low = draw(st.integers(0, TIME_PS))
     finding = st.builds(Finding, names, names, st.integers(-1, 9), st.none() | names)
-    output = st.fixed_dictionaries({"name": names, "shape": st.lists(st.integers(0, 9), max_size=3).map(tuple)})
+    output = st.fixed_dictionaries({"name": names, "shape": st.lists(st.integers(0, 9), max_size=3)})
     return Meta(
         is_simulation=draw(st.booleans()),
         device=draw(st.sampled_from(("trn1", "trn2", "trn3", "inf1", "inf2", "unknown"))),

@@ -102,6 +102,8 @@ def by_source_line(trace: Trace, index: Index | None = None) -> tuple[Region, ..
     if not trace.instructions.has("source"):
         return ()
     index = index or Index(trace)
+    if not index.worked.size:
+        return ()
     source = trace.instructions.source[index.worked]
     order = np.argsort(source, kind="stable")
     codes, starts = np.unique(source[order], return_index=True)

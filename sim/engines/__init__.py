@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from sim.engines import dma, gpsimd, random, scalar, sync, tensor, vector, vector_reduce, vector_select, vector_v4
+from sim.engines import (
+    cores,
+    dma,
+    gpsimd,
+    random,
+    scalar,
+    sync,
+    tensor,
+    vector,
+    vector_reduce,
+    vector_select,
+    vector_v4,
+)
 from sim.program import Op
 
-_MODULES = (tensor, vector, vector_reduce, vector_select, vector_v4, scalar, gpsimd, random, dma, sync)
+_MODULES = (tensor, vector, vector_reduce, vector_select, vector_v4, scalar, gpsimd, random, dma, sync, cores)
 
 OPS: dict[str, Op] = {op.call: op for module in _MODULES for op in vars(module).values() if isinstance(op, Op)}
 """Every instruction by its call; a suffix tells apart the instructions that one call may become."""
 
-UNSUPPORTED: dict[str, str] = {
-    "core_barrier": "it needs both cores of an LNC 2 launch to run at once",
-    "sendrecv": "it needs both cores of an LNC 2 launch to run at once",
-}
+UNSUPPORTED: dict[str, str] = {}
 """Documented calls that the emulator does not have, and why."""
 
 GUESSED: dict[str, str] = {
     "activate2": "cost as activation; no document gives one",
     "activation": "which functions share a table set, but for exp, sigmoid, silu and softplus",
+    "core_barrier": "its time",
     "dma_compute": "queue: static descriptors from SyncE",
     "dma_copy": "engines that a copy between HBM tensors is dealt out to",
     "dma_transpose": "descriptors; SBUF to SBUF at the efficiency of HBM to SBUF",
@@ -26,6 +36,7 @@ GUESSED: dict[str, str] = {
     "exponential": "pipeline latency as other Vector instructions",
     "memset": "latency as tensor_copy; third-party measurements are lower",
     "nc_match_replace8": "cost as nc_find_index8; the printed min(64, N) is taken for a mistake",
+    "nc_matmul": "matmuls in different row tiles do not overlap; what an operand of ones and zeros saves",
     "nc_matmul_mx": "issue overhead and pipeline latency as nc_matmul",
     "nc_n_gather": "cost of a group of 512 elements",
     "nc_transpose": "cost on the Vector Engine beyond v2",
@@ -39,6 +50,7 @@ GUESSED: dict[str, str] = {
     "rng": "which numbers are drawn: how a lane's generators take turns",
     "scalar_tensor_tensor": "cost beyond v2 as tensor_tensor",
     "select_reduce": "cost of one cycle an element",
+    "sendrecv": "queue and time of the exchange as a copy of the same size",
     "sequence_bounds": "cost of four cycles an element",
     "set_rng_seed": "how one seed is spread over the lanes; cost",
     "tensor_copy_predicated": "cost of one cycle an element beyond v2",

@@ -155,7 +155,7 @@ def form(
     dma: DmaCost | None = None,
 ) -> Form:
     """The form of an instruction that is not a matmul; sizes are those of its first input, else of its result."""
-    data = layouts[1] if len(layouts) > 1 else layouts[0]
+    data = next((layout for layout, role in zip(layouts, roles, strict=True) if role is Role.READ), layouts[0])
     return Form(
         call=f"nki.isa.{call}",
         engine=engine,

@@ -223,9 +223,7 @@ def describe_scalar_reduce(
     cost = laws.vector(device, ordered, data.elements, per_element, "dve.lat_tensor_scalar")
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
     function = f"{op0},{reduce_op}"
-    return laws.form(
-        "tensor_scalar_reduce", Engine.VECTOR, "TENSOR_SCALAR", roles, layouts, cost, function, data.elements
-    )
+    return laws.form("tensor_scalar_reduce", Engine.VECTOR, "TENSOR_SCALAR", roles, layouts, cost, function)
 
 
 @values.quiet

@@ -93,7 +93,7 @@ def describe_select(
     _check_reduction(layouts[1] if res else None, dst, command, reduce_op)
     cost = laws.vector(device, (dst, predicate, on_true), dst.elements)
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
-    return laws.form("select_reduce", Engine.VECTOR, "SELECT_REDUCE", roles, layouts, cost, reduce_op, dst.elements)
+    return laws.form("select_reduce", Engine.VECTOR, "SELECT_REDUCE", roles, layouts, cost, reduce_op)
 
 
 def _check_reduction(res: Layout | None, dst: Layout, command: str, reduce_op: str) -> None:
@@ -166,7 +166,7 @@ def describe_range(
     _check_reduction(layouts[1] if res else None, dst, command, reduce_op)
     cost = laws.vector(device, (dst, on_true), on_true.elements)
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
-    return laws.form("range_select", Engine.VECTOR, "RANGE_SELECT", roles, layouts, cost, reduce_op, on_true.elements)
+    return laws.form("range_select", Engine.VECTOR, "RANGE_SELECT", roles, layouts, cost, reduce_op)
 
 
 @values.quiet
@@ -257,7 +257,7 @@ def describe_replace(device: Device, layouts: tuple[Layout, ...], indices: bool)
         checks.dtype_in("dst_idx", layouts[1], (dtypes.uint16, dtypes.uint32))
     cost = laws.vector(device, (dst, data, vals), data.elements)
     roles = reads(2, 1 + int(indices))
-    return laws.form("nc_match_replace8", Engine.VECTOR, "MATCH_REPLACE8", roles, layouts, cost, elements=data.elements)
+    return laws.form("nc_match_replace8", Engine.VECTOR, "MATCH_REPLACE8", roles, layouts, cost)
 
 
 def compute_replace(arrays: list[np.ndarray], indices: bool, number: float) -> None:

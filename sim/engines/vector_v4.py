@@ -40,7 +40,7 @@ def describe_exponential(
         checks.column("reduce_res", layouts[1], src)
     cost = laws.vector(device, (dst, src), src.elements, laws.CYCLES["exponential"])
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
-    return laws.form("exponential", Engine.VECTOR, "EXPONENTIAL", roles, layouts, cost, elements=src.elements)
+    return laws.form("exponential", Engine.VECTOR, "EXPONENTIAL", roles, layouts, cost)
 
 
 @values.quiet
@@ -82,7 +82,7 @@ def describe_quantize(device: Device, layouts: tuple[Layout, ...], packed: str) 
         fail(f"dst: {dst.elements} elements a partition, must be {src.elements // MX_PACK}, a quarter of src's")
     check_scale("dst_scale", dst_scale, "dst", dst)
     cost = laws.vector(device, (dst, src), src.elements, laws.CYCLES["quantize_mx"])
-    return laws.form("quantize_mx", Engine.VECTOR, "QUANTIZE_MX", reads(1, 2), layouts, cost, elements=src.elements)
+    return laws.form("quantize_mx", Engine.VECTOR, "QUANTIZE_MX", reads(1, 2), layouts, cost)
 
 
 @values.quiet

@@ -164,18 +164,27 @@ def _opcodes(trace: Trace) -> tuple[Fields, int]:
 
 def _kernel_instructions(trace: Trace) -> tuple[Fields, int]:
     """Names of the kernel's instructions with the lines that made them."""
+    import pyarrow as pa
+
     rows = trace.instructions
     pairs = np.unique(np.stack((rows.name, rows.source)), axis=1)
     pairs = pairs[:, (pairs >= 0).all(axis=0)]
-    places = [(trace.strings[int(code)] or "").rpartition(":") for code in pairs[1]]
+    sources, row = np.unique(pairs[1], return_inverse=True)
+    places = [_place(trace.strings[int(code)] or "") for code in sources]
+    lines = np.array([line for _, line in places], np.int64)[row]
     fields: Fields = {
         "kernel_instruction_name": Text(pairs[0], trace.strings),
-        "file_path": [storable(path or line) for path, _, line in places],
-        "line_number": [
-            int(line) if path and line.isdecimal() and len(line) < 10 else None for path, _, line in places
-        ],
+        "file_path": Text(row, tuple(path for path, _ in places)),
+        "line_number": pa.array(lines, mask=lines < 0),
     }
     return fields, pairs.shape[1]
+
+
+def _place(source: str) -> tuple[str, int]:
+    """File and line of `path:line`, -1 where there is no line; a loop's `path:first-last` begins at its first."""
+    path, _, lines = source.rpartition(":")
+    first = lines.partition("-")[0]
+    return (path, int(first)) if path and first.isdecimal() and len(first) < 10 else (source, -1)
 
 
 def _warnings(trace: Trace) -> tuple[Fields, int]:

@@ -130,22 +130,21 @@ def _arrow(value: Any, field: Field, rows: int) -> pa.Array:
 
 
 def _words(text: Text) -> pa.DictionaryArray:
-    """Only the words in use, so that a column does not carry the whole string table."""
+    """Only the words in use and each once, so that a column does not carry the whole string table."""
     import pyarrow as pa
 
     codes = np.asarray(text.codes, np.int64)
-    known = codes >= 0
     used = np.zeros(len(text.words) + 1, bool)
     used[codes] = True
     used[-1] = False
-    place = np.cumsum(used) - 1
-    words = [storable(text.words[int(code)]) for code in np.flatnonzero(used)]
-    indices = place[codes]
-    if text.absent is not None and not known.all():
-        indices = np.where(known, indices, len(words))
-        words.append(text.absent)
-        known = np.ones(codes.size, bool)
-    return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32), mask=~known), pa.array(words, pa.string()))
+    words: dict[str, int] = {}
+    place = np.full(used.size, -1, np.int32)
+    for code in np.flatnonzero(used).tolist():
+        place[code] = words.setdefault(storable(text.words[code]), len(words))
+    if text.absent is not None:
+        place[-1] = words.setdefault(text.absent, len(words))
+    indices = place[np.where(codes < 0, -1, codes)]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(list(words), pa.string()))
 
 
 def storable(text: str | None) -> str:

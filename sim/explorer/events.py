@@ -198,12 +198,12 @@ def _code(trace: Trace, text: str) -> int:
 
 def _tracks(trace: Trace) -> Text:
     """The profile's own track, else the engine, the matrix part of the Tensor Engine apart."""
-    rows, names = trace.instructions, (*ENGINE_NAMES, "TensorMatrix")
-    if rows.has("track"):
-        return Text(rows.track, trace.strings)
+    rows = trace.instructions
+    words = (*ENGINE_NAMES, "TensorMatrix", *trace.strings)
     matmuls = [code for code, text in enumerate(trace.strings) if text.startswith("MATMUL")]
     matrix = (rows.engine == Engine.TENSOR) & np.isin(rows.opcode, matmuls)
-    return Text(np.where(matrix, len(ENGINE_NAMES), rows.engine), names)
+    by_engine = np.where(matrix, len(ENGINE_NAMES), rows.engine)
+    return Text(np.where(rows.track == NONE, by_engine, rows.track + np.int64(len(ENGINE_NAMES) + 1)), words)
 
 
 def _flops(trace: Trace, transpose: np.ndarray) -> Fields:

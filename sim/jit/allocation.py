@@ -6,6 +6,7 @@ intervals taken at the moment, ascending; `count` of them are valid.
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 ROTATE = 0
@@ -50,7 +51,7 @@ def find_gap(live_lo, live_hi, count, begin, request, rules, fixed):
     size, first, last = request
     strategy, limit, bank, align = rules
     best, best_room = -1, limit + 1
-    low = begin
+    low = np.int64(begin)
     for k in range(count + 1):
         if k < count and live_hi[k] <= low:
             continue
@@ -106,18 +107,19 @@ def place(size, first, last, by_last, rules, fixed, offset):
     """
     live_lo = offset.copy()
     live_hi = offset.copy()
-    count, dead, pointer = 0, 0, 0
+    count, dead, pointer = np.int64(0), 0, np.int64(0)
     for t in range(size.size):
         while last[by_last[dead]] < first[t]:
             count = remove(live_lo, live_hi, count, offset[by_last[dead]])
             dead += 1
         request = (size[t], first[t], last[t])
-        found = find_gap(live_lo, live_hi, count, pointer if rules[0] == ROTATE else 0, request, rules, fixed)
+        found = find_gap(live_lo, live_hi, count, pointer, request, rules, fixed)
         if found < 0 and rules[0] == ROTATE:
-            found = find_gap(live_lo, live_hi, count, 0, request, rules, fixed)
+            found = find_gap(live_lo, live_hi, count, np.int64(0), request, rules, fixed)
         if found < 0:
             return t
         offset[t] = found
-        pointer = found + size[t]
+        if rules[0] == ROTATE:
+            pointer = found + size[t]
         count = insert(live_lo, live_hi, count, found, found + size[t])
     return size.size

@@ -4,11 +4,14 @@ The last accesses to a memory are kept as nodes of linked lists. A node is a set
 write has covered: partitions [P0, P1), and of the bytes [LOW, HIGH) those b with (b - PHASE) % PERIOD < WIDTH.
 A group (a storage, or storages that the kernel laid over one another) has one list of writes and one of reads for each
 of its cells, equal slices of its bytes; nodes are cut at the borders of cells.
+
+All arrays are int64 but `roles`, int8. Functions take `(instructions, operands, roles, layouts, storages, before, heads,
+nodes, edges, counters)` or those of them that they need; the tables are described by their columns.
+
+    before : storages that lay at the bytes of a storage last, one storage after the other
+    heads  : [2, cells], first node of the writes and of the reads of each cell, -1 for none
+    edges  : predecessor * 64 + kind + 4 * gate + 16 * reuse, one instruction after the other
 """
-
-from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -28,7 +31,22 @@ COMPLETION = 0
 SAME = 1
 ISSUE = 2
 
-# Fields of a node, and of a box without the first two.
+# Rows of the instruction table, [rows, n + 1].
+OPERAND = 0
+"""First of its operands; the next column has the end."""
+SLOT = 1
+"""Its queue; bitwise complement for a DMA trigger."""
+TENSOR = 2
+"""Whether TensorE runs it."""
+EDGE = 3
+"""First of its edges; the next column has the end."""
+EDGE_TO = 4
+"""The last edge that was made to it."""
+UNWRITTEN = 5
+"""A storage that it reads before anything wrote these bytes, -1 for none."""
+ROWS = 6
+
+# Columns of the node table; row BOX is the operand at hand, EVERYTHING covers any node.
 NEXT = 0
 INSTRUCTION = 1
 P0 = 2
@@ -39,7 +57,11 @@ PHASE = 6
 PERIOD = 7
 WIDTH = 8
 FLAGS = 9
-FIELDS = 10
+"""For BOX, whether every byte of the footprint is touched."""
+COLUMNS = 10
+BOX = 0
+EVERYTHING = 1
+RESERVED = 2
 
 # Flags of a node.
 INHERITED = 1
@@ -60,7 +82,7 @@ L_SOLID = 6
 """Whether every byte of the footprint is touched."""
 L_COLUMNS = 7
 
-# Columns of the storage table.
+# Columns of the storage table; those from G_LOW on are of the group that has the storage's number.
 S_GROUP = 0
 """-1 for a storage that nobody need wait for."""
 S_PITCH = 1
@@ -68,330 +90,285 @@ S_PARTITION = 2
 S_LOW = 3
 S_HIGH = 4
 S_GIVEN = 5
-"""Holds data before the kernel starts."""
-S_COLUMNS = 6
-
-# Columns of the group table.
-G_LOW = 0
-G_CELL = 1
+"""Whether it holds data before the kernel starts."""
+S_BORN = 6
+"""Whether it has been accessed."""
+S_BEFORE = 7
+"""First of those that lay here last; then the end."""
+S_BEFORE_END = 8
+G_LOW = 9
+G_CELL = 10
 """First of its cells."""
-G_CELLS = 2
-G_CELL_BYTES = 3
-G_COLUMNS = 4
+G_CELLS = 11
+G_CELL_BYTES = 12
+S_COLUMNS = 13
 
-# State counters.
+# Rows of `heads`.
+WRITES = 0
+READS = 1
+
+# Counters.
 FREE = 0
+"""First of the nodes that were given back."""
 NODES = 1
 EDGES = 2
 FULL = 3
 COUNTERS = 4
+FULL_NODES = 1
+FULL_EDGES = 2
 
 
-class Tables(NamedTuple):
-    """What is known before: operands of all instructions, the tables that they index, who lay where before."""
-
-    operand_start: np.ndarray
-    operands: np.ndarray
-    roles: np.ndarray
-    slot: np.ndarray
-    """Engine x core of each instruction; bitwise complement for a DMA trigger."""
-    tensor: np.ndarray
-    """Whether TensorE runs it."""
-    layouts: np.ndarray
-    storages: np.ndarray
-    before_start: np.ndarray
-    before: np.ndarray
-    """Storages that lay at the bytes of a storage last, CSR."""
-
-
-class State(NamedTuple):
-    """What is kept on the way."""
-
-    groups: np.ndarray
-    writes: np.ndarray
-    """First node of each cell, -1 for none."""
-    reads: np.ndarray
-    nodes: np.ndarray
-    counters: np.ndarray
-    born: np.ndarray
-    """Whether a storage has been accessed."""
-    edge_to: np.ndarray
-    """Edge of the current instruction to each predecessor, if it is not older."""
-    unwritten: np.ndarray
-    """Per instruction: storage that it reads before anything wrote these bytes, -1 for none."""
-    start: np.ndarray
-    predecessor: np.ndarray
-    code: np.ndarray
-    """kind + 4 * gate + 16 * reuse."""
+@njit(cache=True, forceinline=True)
+def locate(operands, layouts, storages, nodes, k):
+    """Make BOX the footprint of operand k."""
+    storage, offset, layout = operands[k, 0], operands[k, 1], operands[k, 2]
+    pitch = storages[storage, S_PITCH]
+    partition, byte = np.int64(0), offset
+    if pitch > 0:
+        partition = offset // pitch
+        byte = offset - partition * pitch
+    first = storages[storage, S_PARTITION] + partition - layouts[layout, L_BELOW_P]
+    low = storages[storage, S_LOW] + byte - layouts[layout, L_BELOW]
+    nodes[BOX, P0] = first
+    nodes[BOX, P1] = first + layouts[layout, L_EXTENT]
+    nodes[BOX, LOW] = low
+    nodes[BOX, HIGH] = low + layouts[layout, L_SPAN]
+    nodes[BOX, PHASE] = low
+    nodes[BOX, PERIOD] = layouts[layout, L_PERIOD]
+    nodes[BOX, WIDTH] = layouts[layout, L_WIDTH]
+    nodes[BOX, FLAGS] = layouts[layout, L_SOLID]
 
 
-@njit(cache=True)
-def locate(tables, k, box):
-    """Fill the box of operand k; returns its group."""
-    storage = tables.operands[k, 0]
-    offset = tables.operands[k, 1]
-    layout = tables.layouts[tables.operands[k, 2]]
-    row = tables.storages[storage]
-    partition, byte = 0, offset
-    if row[S_PITCH] > 0:
-        partition = offset // row[S_PITCH]
-        byte = offset - partition * row[S_PITCH]
-    box[P0] = row[S_PARTITION] + partition - layout[L_BELOW_P]
-    box[P1] = box[P0] + layout[L_EXTENT]
-    box[LOW] = row[S_LOW] + byte - layout[L_BELOW]
-    box[HIGH] = box[LOW] + layout[L_SPAN]
-    box[PERIOD] = layout[L_PERIOD]
-    box[WIDTH] = layout[L_WIDTH]
-    box[PHASE] = box[LOW]
-    box[FLAGS] = layout[L_SOLID]
-    return row[S_GROUP]
-
-
-@njit(cache=True)
-def meets(box, node):
+@njit(cache=True, forceinline=True)
+def meets(nodes, a, b):
     """Whether two sets of bytes meet; exact unless both have holes of different periods."""
-    low, high = max(box[LOW], node[LOW]), min(box[HIGH], node[HIGH])
-    if low >= high or box[P0] >= node[P1] or node[P0] >= box[P1]:
+    low, high = max(nodes[a, LOW], nodes[b, LOW]), min(nodes[a, HIGH], nodes[b, HIGH])
+    if low >= high or nodes[a, P0] >= nodes[b, P1] or nodes[b, P0] >= nodes[a, P1]:
         return False
-    if box[WIDTH] >= box[PERIOD]:
-        box, node = node, box
-    if box[WIDTH] >= box[PERIOD]:
+    if nodes[a, WIDTH] >= nodes[a, PERIOD]:
+        a, b = b, a
+    period, width = nodes[a, PERIOD], nodes[a, WIDTH]
+    if width >= period:
         return True
-    if node[WIDTH] >= node[PERIOD]:
-        ahead = (low - box[PHASE]) % box[PERIOD]
-        return ahead < box[WIDTH] or ahead + high - low > box[PERIOD]
-    if box[PERIOD] != node[PERIOD]:
+    if nodes[b, WIDTH] >= nodes[b, PERIOD]:
+        ahead = (low - nodes[a, PHASE]) % period
+        return ahead < width or ahead + high - low > period
+    if period != nodes[b, PERIOD]:
         return True
-    ahead = (node[PHASE] - box[PHASE]) % box[PERIOD]
-    return ahead < box[WIDTH] or box[PERIOD] - ahead < node[WIDTH]
+    ahead = (nodes[b, PHASE] - nodes[a, PHASE]) % period
+    return ahead < width or period - ahead < nodes[b, WIDTH]
 
 
-@njit(cache=True)
-def fills(box, node):
-    """Whether a box without holes in its windows has every byte of the node that lies within its bounds."""
-    if box[WIDTH] >= box[PERIOD]:
+@njit(cache=True, forceinline=True)
+def fills(nodes, a, b):
+    """Whether set a, without holes in its windows, has every byte of set b that lies within its bounds."""
+    period, width = nodes[a, PERIOD], nodes[a, WIDTH]
+    if width >= period:
         return True
-    if node[WIDTH] >= node[PERIOD]:
-        low, high = max(box[LOW], node[LOW]), min(box[HIGH], node[HIGH])
-        return (low - box[PHASE]) % box[PERIOD] + high - low <= box[WIDTH]
-    if box[PERIOD] != node[PERIOD]:
+    if nodes[b, WIDTH] >= nodes[b, PERIOD]:
+        low, high = max(nodes[a, LOW], nodes[b, LOW]), min(nodes[a, HIGH], nodes[b, HIGH])
+        return (low - nodes[a, PHASE]) % period + high - low <= width
+    if period != nodes[b, PERIOD]:
         return False
-    return (node[PHASE] - box[PHASE]) % box[PERIOD] + node[WIDTH] <= box[WIDTH]
+    return (nodes[b, PHASE] - nodes[a, PHASE]) % period + nodes[b, WIDTH] <= width
 
 
-@njit(cache=True)
-def link(state, lists, cell, box, low, high, instruction, flags):
-    """Add a node for the part [low, high) of a box."""
-    node = state.counters[FREE]
+@njit(cache=True, forceinline=True)
+def link(nodes, heads, counters, way, cell, like, low, high, instruction, flags):
+    """Add a node with the part [low, high) of the set `like`."""
+    node = counters[FREE]
     if node >= 0:
-        state.counters[FREE] = state.nodes[node, NEXT]
+        counters[FREE] = nodes[node, NEXT]
     else:
-        node = state.counters[NODES]
-        if node == state.nodes.shape[0]:
-            state.counters[FULL] = 1
+        node = counters[NODES]
+        if node == nodes.shape[0]:
+            counters[FULL] = FULL_NODES
             return
-        state.counters[NODES] += 1
-    row = state.nodes[node]
-    for field in range(P0, FLAGS):
-        row[field] = box[field]
-    row[LOW] = low
-    row[HIGH] = high
-    row[INSTRUCTION] = instruction
-    row[FLAGS] = flags
-    row[NEXT] = lists[cell]
-    lists[cell] = node
+        counters[NODES] += 1
+    for column in range(P0, FLAGS):
+        nodes[node, column] = nodes[like, column]
+    nodes[node, LOW] = low
+    nodes[node, HIGH] = high
+    nodes[node, INSTRUCTION] = instruction
+    nodes[node, FLAGS] = flags
+    nodes[node, NEXT] = heads[way, cell]
+    heads[way, cell] = node
 
 
-@njit(cache=True)
-def add_edge(tables, state, i, predecessor, kind, role, reuse):
+@njit(cache=True, forceinline=True)
+def add_edge(instructions, edges, counters, i, predecessor, kind, role, reuse):
     """Note that instruction i waits for a predecessor; of several reasons the first kind and the strongest gate stay."""
-    ours, theirs = tables.slot[i], tables.slot[predecessor]
-    same = theirs >= 0 and (ours == theirs or ~ours == theirs)
+    ours, theirs = instructions[SLOT, i], instructions[SLOT, predecessor]
     gate = COMPLETION
-    if same:
-        gate = SAME if kind == FLOW else ISSUE
-    if role == ACCUMULATE and kind == FLOW and same and tables.tensor[predecessor]:
-        kind, gate = ORDER, ISSUE
-    edge = state.edge_to[predecessor]
-    if edge >= state.start[i]:
-        known = state.code[edge]
+    if theirs >= 0 and (ours == theirs or ~ours == theirs):
+        gate = ISSUE
+        if kind == FLOW:
+            gate = SAME
+            if role == ACCUMULATE and instructions[TENSOR, predecessor]:
+                kind, gate = ORDER, ISSUE
+    edge = instructions[EDGE_TO, predecessor]
+    if edge >= instructions[EDGE, i]:
+        known = edges[edge]
         gate = min(gate, (known >> 2) & 3)
         if known & 3 <= kind:
-            kind, reuse = known & 3, known >> 4
-        state.code[edge] = kind + 4 * gate + 16 * reuse
-        return
-    edge = state.counters[EDGES]
-    if edge == state.predecessor.size:
-        state.counters[FULL] = 2
-        return
-    state.counters[EDGES] += 1
-    state.edge_to[predecessor] = edge
-    state.predecessor[edge] = predecessor
-    state.code[edge] = kind + 4 * gate + 16 * reuse
+            kind, reuse = known & 3, (known >> 4) & 1
+    else:
+        edge = counters[EDGES]
+        if edge == edges.size:
+            counters[FULL] = FULL_EDGES
+            return
+        counters[EDGES] += 1
+        instructions[EDGE_TO, predecessor] = edge
+    edges[edge] = predecessor * 64 + kind + 4 * gate + 16 * reuse
 
 
-@njit(cache=True)
-def visit(tables, state, i, role, box, first, last):
+@njit(cache=True, forceinline=True)
+def visit(instructions, heads, nodes, edges, counters, i, role, first, last):
     """Find what instruction i must wait for in these cells; whether it met a write of its own group."""
     found = False
-    for cell in range(first, last):
-        node = state.writes[cell]
-        while node >= 0:
-            row = state.nodes[node]
-            if meets(box, row):
-                inherited = row[FLAGS] & INHERITED
-                if not inherited:
-                    found = True
-                if role == WRITE or inherited:
-                    if role != READ and not row[FLAGS] & SEEN:
-                        add_edge(tables, state, i, row[INSTRUCTION], OUTPUT, role, inherited)
-                else:
-                    add_edge(tables, state, i, row[INSTRUCTION], FLOW, role, 0)
-            node = row[NEXT]
-        node = state.reads[cell] if role != READ else -1
-        while node >= 0:
-            row = state.nodes[node]
-            if meets(box, row):
-                add_edge(tables, state, i, row[INSTRUCTION], ANTI, role, row[FLAGS] & INHERITED)
-            node = row[NEXT]
+    for way in range(1 if role == READ else 2):
+        for cell in range(first, last):
+            node = heads[way, cell]
+            while node >= 0:
+                if meets(nodes, BOX, node):
+                    flags = nodes[node, FLAGS]
+                    kind = ANTI
+                    if way == WRITES:
+                        own = flags & INHERITED == 0
+                        found = found or own
+                        kind = FLOW if own and role != WRITE else OUTPUT
+                    if kind != OUTPUT or (role != READ and flags & SEEN == 0):
+                        predecessor = nodes[node, INSTRUCTION]
+                        add_edge(instructions, edges, counters, i, predecessor, kind, role, flags & INHERITED)
+                node = nodes[node, NEXT]
     return found
 
 
 @njit(cache=True)
-def cut(state, lists, cell, box, low, high):
-    """Take from the nodes of a list what the part [low, high) of a written box covers."""
-    before, node = -1, lists[cell]
+def cut(nodes, heads, counters, way, cell, box, low, high):
+    """Take from the nodes of a list what the part [low, high) of a written set covers."""
+    before, node = np.int64(-1), heads[way, cell]
+    p0, p1 = nodes[box, P0], nodes[box, P1]
     while node >= 0:
-        row = state.nodes[node]
-        after = row[NEXT]
-        hit = row[LOW] < high and low < row[HIGH] and row[P0] < box[P1] and box[P0] < row[P1] and fills(box, row)
+        after = nodes[node, NEXT]
+        left, right = nodes[node, LOW], nodes[node, HIGH]
+        hit = left < high and low < right and nodes[node, P0] < p1 and p0 < nodes[node, P1]
         gone = False
-        if hit and box[P0] <= row[P0] and row[P1] <= box[P1]:
-            if row[LOW] < low and high < row[HIGH]:
-                link(state, lists, cell, row, high, row[HIGH], row[INSTRUCTION], row[FLAGS])
-                if before < 0:
-                    before = lists[cell]
-                row[HIGH] = low
-            elif row[LOW] < low:
-                row[HIGH] = low
-            elif high < row[HIGH]:
-                row[LOW] = high
-            else:
-                gone = True
-        elif hit and low <= row[LOW] and row[HIGH] <= high:
-            if box[P0] <= row[P0]:
-                row[P0] = box[P1]
-            elif row[P1] <= box[P1]:
-                row[P1] = box[P0]
+        if hit and fills(nodes, box, node):
+            if p0 <= nodes[node, P0] and nodes[node, P1] <= p1:
+                if left < low:
+                    nodes[node, HIGH] = low
+                    if high < right:
+                        link(nodes, heads, counters, way, cell, node, high, right, nodes[node, INSTRUCTION], nodes[node, FLAGS])
+                        if before < 0:
+                            before = heads[way, cell]
+                elif high < right:
+                    nodes[node, LOW] = high
+                else:
+                    gone = True
+            elif low <= left and right <= high:
+                if p0 <= nodes[node, P0]:
+                    nodes[node, P0] = p1
+                elif nodes[node, P1] <= p1:
+                    nodes[node, P1] = p0
         if gone:
             if before < 0:
-                lists[cell] = after
+                heads[way, cell] = after
             else:
-                state.nodes[before, NEXT] = after
-            row[NEXT] = state.counters[FREE]
-            state.counters[FREE] = node
+                nodes[before, NEXT] = after
+            nodes[node, NEXT] = counters[FREE]
+            counters[FREE] = node
         else:
             before = node
         node = after
 
 
-@njit(cache=True)
-def mark_seen(state, cell, box, low, high):
-    """Mark the writes that a read without holes covers."""
-    node = state.writes[cell]
+@njit(cache=True, forceinline=True)
+def mark_seen(nodes, heads, cell, low, high):
+    """Mark the writes of its own group that a read without holes covers."""
+    node = heads[WRITES, cell]
     while node >= 0:
-        row = state.nodes[node]
-        inside = low <= row[LOW] and row[HIGH] <= high and box[P0] <= row[P0] and row[P1] <= box[P1]
-        if inside and not row[FLAGS] & INHERITED and fills(box, row):
-            row[FLAGS] |= SEEN
-        node = row[NEXT]
+        inside = low <= nodes[node, LOW] and nodes[node, HIGH] <= high
+        inside = inside and nodes[BOX, P0] <= nodes[node, P0] and nodes[node, P1] <= nodes[BOX, P1]
+        if inside and nodes[node, FLAGS] & INHERITED == 0 and fills(nodes, BOX, node):
+            nodes[node, FLAGS] |= SEEN
+        node = nodes[node, NEXT]
 
 
-@njit(cache=True)
-def keep(state, i, role, box, group, first, last):
+@njit(cache=True, forceinline=True)
+def keep(nodes, heads, counters, storages, group, i, role, first, last):
     """Enter an access of instruction i into the lists of its cells."""
-    row = state.groups[group]
+    size = storages[group, G_CELL_BYTES]
     for cell in range(first, last):
-        begin = row[G_LOW] + (cell - row[G_CELL]) * row[G_CELL_BYTES]
-        low, high = max(box[LOW], begin), min(box[HIGH], begin + row[G_CELL_BYTES])
-        if role == READ:
-            if box[FLAGS]:
-                mark_seen(state, cell, box, low, high)
-            link(state, state.reads, cell, box, low, high, i, 0)
-        else:
-            if box[FLAGS]:
-                cut(state, state.writes, cell, box, low, high)
-                cut(state, state.reads, cell, box, low, high)
-            link(state, state.writes, cell, box, low, high, i, 0)
+        begin = storages[group, G_LOW] + (cell - storages[group, G_CELL]) * size
+        low, high = max(nodes[BOX, LOW], begin), min(nodes[BOX, HIGH], begin + size)
+        way = READS if role == READ else WRITES
+        if nodes[BOX, FLAGS]:
+            if role == READ:
+                mark_seen(nodes, heads, cell, low, high)
+            else:
+                for list_ in range(2):
+                    cut(nodes, heads, counters, list_, cell, np.int64(BOX), low, high)
+        link(nodes, heads, counters, way, cell, BOX, low, high, i, 0)
 
 
 @njit(cache=True)
-def inherit(tables, state, lists, storage, old, everything):
-    """Hand the accesses that a storage finds at its bytes over from the group of an old storage to its own.
-
-    everything : int64[FIELDS], a box over all partitions, scratch
-    """
-    owner = tables.storages[storage]
-    row, source = state.groups[owner[S_GROUP]], state.groups[tables.storages[old, S_GROUP]]
-    for cell in range(source[G_CELL], source[G_CELL] + source[G_CELLS]):
-        node = lists[cell]
-        while node >= 0:
-            item = state.nodes[node]
-            low, high = max(item[LOW], owner[S_LOW]), min(item[HIGH], owner[S_HIGH])
-            if low < high:
-                first = (low - row[G_LOW]) // row[G_CELL_BYTES]
-                last = (high - 1 - row[G_LOW]) // row[G_CELL_BYTES]
-                for target in range(first, last + 1):
-                    begin = row[G_LOW] + target * row[G_CELL_BYTES]
-                    left, right = max(low, begin), min(high, begin + row[G_CELL_BYTES])
-                    flags = item[FLAGS] | INHERITED
-                    link(state, lists, row[G_CELL] + target, item, left, right, item[INSTRUCTION], flags)
-            node = item[NEXT]
-        cut(state, lists, cell, everything, owner[S_LOW], owner[S_HIGH])
+def inherit(nodes, heads, counters, storages, storage, old):
+    """Hand the accesses that a storage finds at its bytes over from the group of an old storage to its own."""
+    low, high = storages[storage, S_LOW], storages[storage, S_HIGH]
+    group, source = storages[storage, S_GROUP], storages[old, S_GROUP]
+    begin, cells, size = storages[group, G_LOW], storages[group, G_CELL], storages[group, G_CELL_BYTES]
+    from_cell = storages[source, G_CELL]
+    for way in range(2):
+        for cell in range(from_cell, from_cell + storages[source, G_CELLS]):
+            node = heads[way, cell]
+            while node >= 0:
+                left, right = max(nodes[node, LOW], low), min(nodes[node, HIGH], high)
+                while left < right:
+                    target = (left - begin) // size
+                    part = min(right, begin + (target + 1) * size)
+                    flags = nodes[node, FLAGS] | INHERITED
+                    link(nodes, heads, counters, way, cells + target, node, left, part, nodes[node, INSTRUCTION], flags)
+                    left = part
+                node = nodes[node, NEXT]
+            cut(nodes, heads, counters, way, cell, np.int64(EVERYTHING), low, high)
 
 
 @njit(cache=True)
-def settle(tables, state, storage, everything):
+def settle(nodes, heads, counters, storages, before, storage):
     """At the first access to a storage, take over what is left of those that lay at its bytes."""
-    state.born[storage] = True
-    for b in range(tables.before_start[storage], tables.before_start[storage + 1]):
-        old = tables.before[b]
-        if tables.storages[old, S_GROUP] != tables.storages[storage, S_GROUP]:
-            inherit(tables, state, state.writes, storage, old, everything)
-            inherit(tables, state, state.reads, storage, old, everything)
+    storages[storage, S_BORN] = 1
+    for b in range(storages[storage, S_BEFORE], storages[storage, S_BEFORE_END]):
+        if storages[before[b], S_GROUP] != storages[storage, S_GROUP]:
+            inherit(nodes, heads, counters, storages, storage, before[b])
 
 
 @njit(cache=True)
-def find(tables, state, box, everything):
-    """Fill the edges of all instructions; 0, or what ran full: 1 the nodes, 2 the edges.
-
-    box        : int64[FIELDS], scratch
-    everything : int64[FIELDS], a box without holes over all partitions
-    """
-    instructions = tables.operand_start.size - 1
-    for i in range(instructions):
-        state.start[i] = state.counters[EDGES]
+def find(instructions, operands, roles, layouts, storages, before, heads, nodes, edges, counters):
+    """Fill the edges of all instructions; 0, or what ran full."""
+    for i in range(instructions.shape[1] - 1):
+        instructions[EDGE, i] = counters[EDGES]
         for step in range(3):
-            for k in range(tables.operand_start[i], tables.operand_start[i + 1]):
-                role = tables.roles[k]
-                storage = tables.operands[k, 0]
-                if tables.storages[storage, S_GROUP] < 0 or (step > 0 and (role == READ) != (step == 1)):
+            for k in range(instructions[OPERAND, i], instructions[OPERAND, i + 1]):
+                role, storage = np.int64(roles[k]), operands[k, 0]
+                group = storages[storage, S_GROUP]
+                if group < 0 or (step > 0 and (role == READ) != (step == 1)):
                     continue
-                if not state.born[storage]:
-                    settle(tables, state, storage, everything)
-                group = locate(tables, k, box)
-                row = state.groups[group]
-                first = row[G_CELL] + (box[LOW] - row[G_LOW]) // row[G_CELL_BYTES]
-                last = row[G_CELL] + (box[HIGH] - 1 - row[G_LOW]) // row[G_CELL_BYTES] + 1
+                if not storages[storage, S_BORN]:
+                    settle(nodes, heads, counters, storages, before, storage)
+                locate(operands, layouts, storages, nodes, k)
+                low, size = storages[group, G_LOW], storages[group, G_CELL_BYTES]
+                first = storages[group, G_CELL] + (nodes[BOX, LOW] - low) // size
+                last = storages[group, G_CELL] + (nodes[BOX, HIGH] - 1 - low) // size + 1
                 if step > 0:
-                    keep(state, i, role, box, group, first, last)
+                    keep(nodes, heads, counters, storages, group, i, role, first, last)
                     continue
-                found = visit(tables, state, i, role, box, first, last)
-                if role != WRITE and not found and tables.storages[storage, S_GIVEN] == 0 and state.unwritten[i] < 0:
-                    state.unwritten[i] = storage
-        if state.counters[FULL]:
-            return state.counters[FULL]
-    state.start[instructions] = state.counters[EDGES]
+                found = visit(instructions, heads, nodes, edges, counters, i, role, first, last)
+                if role != WRITE and not found and not storages[storage, S_GIVEN] and instructions[UNWRITTEN, i] < 0:
+                    instructions[UNWRITTEN, i] = storage
+        if counters[FULL]:
+            return counters[FULL]
+    instructions[EDGE, instructions.shape[1] - 1] = counters[EDGES]
     return 0
 
 
@@ -403,7 +380,7 @@ def occupants(low, high, order, start, before):
     start     : int64[o + 1] by place in `order`; before: int64[room]
     """
     spans = np.empty((2 * order.size + 2, 3), np.int64)
-    count, filled = 0, 0
+    count, filled = np.int64(0), 0
     for place in range(order.size):
         start[place] = filled
         a, b = low[order[place]], high[order[place]]

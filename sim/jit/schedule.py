@@ -7,7 +7,7 @@ order of (time, queue); arrivals go before decisions of the same time.
 All arrays are int64. Functions take `(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets, log)`
 or those of them that they need; the tables are described by their columns.
 
-    heaps : [2 n + t, 2], per queue places that are ready (place, 0), per queue places that will be (ready time, place),
+    heaps : [2 n + t, 2], per queue places that are ready (place, place), per queue places that will be (ready time, place),
             then arrivals (time, instruction)
     edges : [e], successors: instruction * 16 + kind + 4 * gate
     log   : [room, 6], loads of activation tables and changes of TensorE's clock in the order in which they were found
@@ -208,7 +208,7 @@ def enter(queues, heaps, q, place, ready, instructions):
     """
     base, free = queues[q, Q_BASE], queues[q, Q_FREE]
     if ready <= free:
-        push(heaps, base, queues[q, Q_READY], place, 0)
+        push(heaps, base, queues[q, Q_READY], place, place)
         queues[q, Q_READY] += 1
         queues[q, Q_DUE] = free
     else:
@@ -281,7 +281,7 @@ def choose(instructions, queues, heaps, q, time):
         queues[q, Q_LATER] -= 1
         if queues[q, Q_READY] == 0 and (queues[q, Q_LATER] == 0 or heaps[later, 0] > time):
             return instructions[QUEUED, base + place]
-        push(heaps, base, queues[q, Q_READY], place, 0)
+        push(heaps, base, queues[q, Q_READY], place, place)
         queues[q, Q_READY] += 1
     place = heaps[base, 0]
     pop(heaps, base, queues[q, Q_READY])
@@ -446,7 +446,7 @@ def run(instructions, queues, heaps, edges, forms, cores, shared, transfers, pac
             if instructions[MISSING, i] == 0:
                 enter(queues, heaps, q, place, instructions[READY, i], instructions.shape[1] - 1)
     while True:
-        q, time = 0, queues[0, Q_DUE]
+        q, time = np.int64(0), queues[0, Q_DUE]
         for other in range(1, queues.shape[0]):
             if queues[other, Q_DUE] < time:
                 q, time = other, queues[other, Q_DUE]

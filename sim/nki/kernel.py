@@ -70,6 +70,10 @@ class Kernel:
         """The physical core that runs a program of a launch grid."""
         return place[0] if grid == (2,) else 0
 
+    def at_once(self, grid: tuple[int, ...]) -> bool:
+        """Whether the programs of a launch grid run at the same time and may wait for each other."""
+        return grid == (2,)
+
     def with_schedule(self, schedule: Any) -> Kernel:
         """Hand-written instruction order: kept for the compiler, without effect on the emulated values."""
         return self

@@ -35,6 +35,7 @@ MODULES = {
     "nki.isa": "sim.nki.isa",
     "nki.isa.constants": "sim.nki.isa.constants",
     "nki.typing": "sim.nki.typing",
+    "nki.dtype": "sim.nki.dtype",
     "nki.collectives": "sim.nki.collectives",
     "neuronxcc": "sim.nki.legacy",
     "neuronxcc.nki": "sim.nki.legacy.package",

@@ -81,10 +81,10 @@ def _packets(timed: Schedule, columns: dict[str, np.ndarray], place: np.ndarray,
     engines = int(timed.program.device["dma_engines_nc"])
     start = moved.packets[:, 0] + lead
     order = np.lexsort((piece, owner, start))
-    dealt = {
-        name: columns[name][owner] // count[owner] + np.where(piece < columns[name][owner] % count[owner], 1, 0)
-        for name in ("bytes", "read_bytes", "write_bytes", "descriptors")
-    }
+    dealt = {}
+    for name in ("bytes", "read_bytes", "write_bytes", "descriptors"):
+        each, rest = np.divmod(columns[name], count)
+        dealt[name] = each[owner] + (piece < rest[owner])
     shared = {name: columns[name][owner] for name in ("core", "queue", "queue_type", "variable")}
     packets = {
         **dealt,
@@ -92,6 +92,11 @@ def _packets(timed: Schedule, columns: dict[str, np.ndarray], place: np.ndarray,
         "start_ps": start,
         "end_ps": moved.packets[:, 1] + lead,
         "transfer": place[owner],
-        "dma_engine": (moved.first_engine[owner] + piece) % engines,
+        "dma_engine": _wrapped(moved.first_engine[owner] + piece, engines),
     }
     return Packets(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in packets.items()})
+
+
+def _wrapped(engine: np.ndarray, engines: int) -> np.ndarray:
+    """Engine numbers that ran past the last one once."""
+    return np.where(engine >= engines, engine - engines, engine)

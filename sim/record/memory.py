@@ -44,7 +44,7 @@ def _loads(program: Program) -> tuple[np.ndarray, np.ndarray]:
     chosen = np.array(to_chip or [False], bool)[owner] & (operand_roles(program) == Role.READ)
     storage, layout = program.operands[chosen, 0], program.operands[chosen, 2]
     sizes = np.zeros(int(layout.max(initial=0)) + 1, np.int64)
-    for index in np.unique(layout).tolist():
+    for index in np.flatnonzero(np.bincount(layout)).tolist():
         sizes[index] = Layout.by_index[index].nbytes
     count = len(program.storages)
     loaded = np.zeros(count, np.int64)

@@ -68,15 +68,31 @@ def _verdict(meta: Meta, whole: Verdict) -> str:
     from trnprof.view import format as words
 
     cores = words.plural(meta.cores, "core")
-    origin = "emulated: ~ marks an estimate" if meta.is_simulation else "captured on hardware"
     led_by = f" on {whole.engine}" if whole.engine else ""
-    time = words.estimate(words.time(whole.time_ps), meta.is_simulation)
-    lead = f"{words.count(round(whole.margin * 100))} points ahead of {words.bound(whole.runner_up).lower()}"
+    time = _time(whole.time_ps, meta.is_simulation)
+    ahead = words.points(whole.share, whole.scores[whole.runner_up])
+    lead = f"{words.plural(ahead, 'point')} ahead of {words.bound(whole.runner_up).lower()}"
     head = [
-        f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {origin}",
+        f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
         f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {time}, {lead}",
     ]
     return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if _tells(item, whole)])
+
+
+def _origin(meta: Meta) -> str:
+    from sim.spec import device
+
+    if not meta.is_simulation:
+        return "captured on hardware"
+    known = meta.device != "unknown"
+    compared = ", never compared with hardware" if known and not device(meta.device).validated else ""
+    return f"emulated{compared}: ~ marks an estimate"
+
+
+def _time(ps: int, estimated: bool) -> str:
+    from trnprof.view import format as words
+
+    return words.estimate(words.time(ps), estimated and ps > 0)
 
 
 def _tells(evidence: Evidence, verdict: Verdict) -> bool:
@@ -92,7 +108,7 @@ def _engines(trace: Trace) -> str:
     rows += [
         (
             words.ENGINE_WORDS[use.engine],
-            words.estimate(words.time(use.active_ps), estimated and use.active_ps > 0),
+            _time(use.active_ps, estimated),
             words.share(use.share),
             words.count(use.instructions),
         )
@@ -107,7 +123,7 @@ def _facts(trace: Trace, whole: Verdict, kept: str | None) -> str:
 
     meta, fields = trace.meta, summarize(trace)
     times = {"kernel": whole.time_ps, "whole trace": meta.total_ps, "nki.benchmark": meta.benchmark_ps}
-    shown = {name: words.estimate(words.time(ps), meta.is_simulation) for name, ps in times.items() if ps}
+    shown = {name: _time(ps, meta.is_simulation) for name, ps in times.items() if ps}
     rows = [
         ("time", _listed(shown)),
         ("HBM", _listed(_present(fields, BYTES, words.size))),
@@ -149,7 +165,7 @@ def _regions(parts: list[Verdict]) -> str:
         (
             words.plain(verdict.region, 60),
             verdict.kind,
-            words.estimate(words.time(verdict.time_ps), verdict.estimated),
+            _time(verdict.time_ps, verdict.estimated),
             verdict.engine or words.BOUND_WORDS[verdict.bound],
             words.share(verdict.share),
         )
@@ -175,7 +191,7 @@ def _lines(trace: Trace) -> str:
     table += [
         (
             words.ENGINE_WORDS[engine],
-            words.estimate(words.time(active), trace.meta.is_simulation),
+            _time(active, trace.meta.is_simulation),
             words.count(count),
             words.plain(name, 100),
         )
@@ -185,11 +201,13 @@ def _lines(trace: Trace) -> str:
 
 
 def _findings(meta: Meta) -> str:
+    """What is wrong in an emulated kernel, and where to read what is assumed."""
     from trnprof.view import format as words
 
+    notes = [f"notes: {len(meta.notes)}, in --json"] if meta.notes else []
     if not meta.is_simulation:
-        return ""
+        return "\n".join(notes)
     lines = [wrapped(f"{finding.kind}: {words.plain(finding.sentence)}", "  · ") for finding in meta.findings]
     hidden = len(lines) - FINDINGS_SHOWN
     more = [f"  {hidden} more in --json"] if hidden > 0 else []
-    return "\n".join([f"findings: {len(lines) or 'none'}", *lines[:FINDINGS_SHOWN], *more])
+    return "\n".join([f"findings: {len(lines) or 'none'}", *lines[:FINDINGS_SHOWN], *more, *notes])

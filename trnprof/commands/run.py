@@ -64,7 +64,8 @@ def _run_kernel(args: Namespace) -> None:
     values = not args.no_values
     named = arguments.parse(args.arg, args.seed, values)
     kernel = _kernel(args.target, args.device)
-    run = sim.run(kernel, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **named)
+    inputs, scalars = _bound(kernel, named)
+    run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **scalars)
     if args.output:
         _keep(run, Path(args.output))
     if args.json:
@@ -82,6 +83,19 @@ def _kernel(target: str, device: str) -> Any:
     path, grid = re.fullmatch(r"(.*?)(?:\[([\d, ]+)\])?", target, re.DOTALL).groups()
     kernel = sim.load(path, device=device)
     return kernel[tuple(int(size) for size in grid.split(","))] if grid else kernel
+
+
+def _bound(kernel: Any, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Arguments by place where that is possible: a kernel may call a parameter as `sim.run` calls one of its own."""
+    import inspect
+
+    signature = inspect.signature(kernel)
+    try:
+        bound = signature.bind(**named)
+    except TypeError as error:
+        title = f"{getattr(kernel, '__name__', 'kernel')}{signature}"
+        raise InputError(f"{title}: {error}", remedy="give each with --arg NAME=SPEC") from None
+    return bound.args, bound.kwargs
 
 
 def _keep(run: Run, path: Path) -> None:

@@ -27,18 +27,12 @@ from trnprof.readers.operands import parse_operands
 from trnprof.readers.regions import add_control, build_regions, kernel_window
 from trnprof.readers.waits import add_waits
 
-FLOPS_FACTORS = {
-    "float32": 4.0,
-    "float8_e4m3": 0.5,
-    "float8_e5m2": 0.5,
-    "float8_e3m4": 0.5,
-    "uint8": 0.5,
-}
+FLOPS_FACTORS = {"fp32": 4.0, "fp8e3": 0.5, "fp8e4": 0.5, "fp8e5": 0.5, "uint8": 0.5}
 """FLOPs in BF16 equivalents; others count once. FP8 counts once on NeuronCore-v2. Source: Explorer's schema 7.4.0."""
 
 NEURONCORE_V2 = ("trn1", "inf2")
 FP32_PASSES = 2
-"""Rows that one float32 matmul becomes; `elements` and the profile's FLOPs count each of them in full."""
+"""Rows that one fp32 matmul becomes; `elements` and the profile's FLOPs count each of them in full."""
 
 
 def assemble(draft: Draft, meta: Meta, warnings: tuple[str, ...] = ()) -> Trace:
@@ -129,8 +123,8 @@ def _adjusted(draft: Draft, device: str) -> np.ndarray:
     instructions = draft.instructions
     factors = {name: int(2 * factor) for name, factor in FLOPS_FACTORS.items()}
     if device in NEURONCORE_V2:
-        factors |= {name: 2 for name in factors if name.startswith("float8")}
-    factors["float32"] //= FP32_PASSES
+        factors |= {name: 2 for name in factors if name.startswith("fp8")}
+    factors["fp32"] //= FP32_PASSES
     twice = lookup(draft.strings, instructions["dtype"], factors, 2)
     return instructions["flops"] * twice // 2
 

@@ -14,22 +14,16 @@ from typing import Any
 from sim.trace import NONE, Memory
 
 DTYPES = {
-    "fp32": "float32",
-    "float32": "float32",
-    "fp32r": "float32",
-    "fp16": "float16",
-    "float16": "float16",
-    "bf16": "bfloat16",
-    "bfloat16": "bfloat16",
-    "tf32": "tfloat32",
-    "fp8e3": "float8_e3m4",
-    "fp8e4": "float8_e4m3",
-    "fp8e5": "float8_e5m2",
-    "fp8_e3": "float8_e3m4",
-    "fp8_e4": "float8_e4m3",
-    "fp8_e5": "float8_e5m2",
+    "float32": "fp32",
+    "fp32r": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "tfloat32": "tf32",
+    "fp8_e3": "fp8e3",
+    "fp8_e4": "fp8e4",
+    "fp8_e5": "fp8e5",
 }
-"""Spellings in profiles; others (uint8, int32) are already what NumPy calls them."""
+"""Spellings in profiles and the usual abbreviation; others (fp32, fp8e4, uint8) are usual already."""
 
 _ACCESS = re.compile(r"\b(?:src|dst|in|out)\d*=(?:(\w+)@)?\w+((?:\[[^\]]*\])+)")
 _LIST = re.compile(r"\[([^\]]*)\]")

@@ -35,6 +35,8 @@ class Plot:
     y: int
     width: int
     height: int
+    right: int
+    """Column of the canvas after the last one that belongs to the chart, names included."""
 
     def across(self, intensity: float) -> float:
         """Position in cells from the left."""
@@ -51,7 +53,7 @@ class Plot:
 
     def free(self, column: int, row: int, length: int) -> bool:
         """Whether nothing but lines is where a label would go."""
-        if not 0 <= row < self.height or column < 0 or column + length > self.canvas.width - self.x:
+        if not 0 <= row < self.height or column < 0 or column + length > self.right - self.x:
             return False
         there = self.canvas.chars[self.y + row, self.x + column : self.x + column + length]
         return bool(((there == ord(" ")) | ((there >= cells.BRAILLE) & (there < cells.BRAILLE + 256))).all())
@@ -68,7 +70,7 @@ def draw(canvas: Canvas, chart: Chart, box: tuple[int, int, int, int], chosen: i
     names  : cells for the names of the roofs at the right; 0 puts them on the roofs
     """
     x, y, width, height = box
-    plot = Plot(canvas, chart, x + LEFT, y, width - LEFT - names, height - 2)
+    plot = Plot(canvas, chart, x + LEFT, y, width - LEFT - names, height - 2, x + width)
     if plot.width < 16 or plot.height < 4:
         canvas.put(x, y, "no room for the roofline", ink.DIM)
         return
@@ -105,13 +107,15 @@ def _axes(plot: Plot) -> None:
         row = int(plot.down(10.0**power))
         if 0 <= row < plot.height:
             canvas.put(plot.x - 1, plot.y + row, "┤", ink.DIM)
-            canvas.put_right(plot.x - 2, plot.y + row, _short(10.0**power), ink.DIM)
+            canvas.put_right(
+                plot.x - 2, plot.y + row, _short(10.0**power).replace(".00", "").replace(".0", ""), ink.DIM
+            )
 
 
 def _short(value: float) -> str:
     """`100 T`: the number and the prefix of its unit."""
     number, _, unit = words.flops(value).partition(words.NARROW)
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{unit[:1]}"
+    return f"{number}{unit[:1].removesuffix('F')}"
 
 
 def _stipple(plot: Plot, across: np.ndarray, down: np.ndarray, code: int) -> None:
@@ -159,10 +163,13 @@ def _roof_names(plot: Plot, room: int) -> None:
         row = next((r for r in (wanted, wanted + 1, wanted - 1) if 0 <= r < plot.height and r not in taken), None)
         if row is None:
             continue
-        text = f"{ceiling.name.removeprefix('TensorE ')} {_short(ceiling.value)}"
+        name = ceiling.name.removeprefix("TensorE ")
+        text = next(
+            t for t in (f"{name} {_short(ceiling.value)}", clipped(name, room or 20)) if width_of(t) < (room or 99)
+        )
         if room:
             taken.add(row)
-            plot.canvas.put(plot.x + plot.width + 1, plot.y + row, clipped(text, room - 1), COMPUTE)
+            plot.canvas.put(plot.x + plot.width + 1, plot.y + row, text, COMPUTE)
         elif plot.free(plot.width - width_of(text), row, width_of(text)):
             taken.add(row)
             plot.canvas.put_right(plot.x + plot.width, plot.y + row, text, COMPUTE)
@@ -209,22 +216,23 @@ def _dots(plot: Plot, chosen: int) -> None:
 
 
 def _name(plot: Plot, point: Point, column: int, row: int, code: int) -> None:
-    value = words.estimate(words.quantity(point.achieved, point.unit), point.estimated)
+    value = words.estimate(_short(point.achieved), point.estimated)
     text = f" {clipped(point.name, 24)} {value} "
     length = width_of(text)
     right, left = column + 1, column - length
     for at, line in ((right, row), (left, row), (right, row - 1), (right, row + 1), (left, row - 1), (left, row + 1)):
-        if plot.free(at, line, length) and (at == right or at >= 0) and at + length <= plot.width + 1:
+        if at >= 0 and plot.free(at, line, length):
             plot.canvas.put(plot.x + at, plot.y + line, text, code)
             return
 
 
-def _table_line(dot: Dot, room: int) -> str:
+def _table_line(dot: Dot, room: int, width: int) -> str:
     """A dot as a line of the table; one without a place says why."""
     name = clipped(dot.name if dot.kind == "whole" else f"  {dot.name}", room - 1)
     numbers = f"{dot.intensity:>9}{dot.performance:>15}{dot.roof_share:>9}{dot.time:>12}"
-    missing = f"  ({dot.missing})" if dot.missing else ""
-    return f"{name:<{room}}{numbers}   {dot.bound_words}{missing}"
+    text = f"{name:<{room}}{numbers}   {dot.bound_words}"
+    why = f"  ({dot.missing})" if dot.missing else ""
+    return text + why if width_of(text + why) <= width else text
 
 
 def screen(canvas: Canvas, chart: Chart, dots: Sequence[Dot], chosen: int, top: int) -> None:
@@ -252,7 +260,9 @@ def _table(canvas: Canvas, dots: Sequence[Dot], chosen: int, y: int, rows: int) 
     first = min(max(0, chosen - (rows - 2)), max(0, len(dots) - (rows - 1)))
     for line, k in enumerate(range(first, min(first + rows - 1, len(dots))), y + 1):
         plain = ink.MARK if dots[k].estimated else ink.TEXT
-        canvas.put(1, line, _table_line(dots[k], room), (ink.ACCENT | ink.REVERSE) if k == chosen else plain)
+        canvas.put(
+            1, line, _table_line(dots[k], room, canvas.width - 2), (ink.ACCENT | ink.REVERSE) if k == chosen else plain
+        )
 
 
 def brief(canvas: Canvas, chart: Chart, x: int, y: int, width: int, height: int) -> None:

@@ -169,7 +169,9 @@ def timeline(picture: Picture, scene: Scene) -> None:
     viewport = Viewport(state.t0, state.t1, shape.cells * tracks.COLUMNS_PER_CELL)
     ids = [row.track.id for row in rows]
     picture.frame = scene.session.frame(viewport, ids, state.colour)
-    place = tracks.Field(canvas, picture.frame, state, shape.gutter, shape.cells)
+    sought = scene.hits is not None and (state.overlay == "search" or state.hit != NONE)
+    hits = scene.hits.rows if sought else None
+    place = tracks.Field(canvas, picture.frame, state, shape.gutter, shape.cells, hits)
     y = layout.TOP
     for row in rows:
         y += row.air

@@ -32,6 +32,8 @@ class Field:
     state: State
     x: int
     width: int
+    hits: np.ndarray | None = None
+    """Ascending instruction rows that a search found."""
 
     def cell(self, time_ps: np.ndarray) -> np.ndarray:
         """Positions in cells of moments, float64."""
@@ -121,8 +123,11 @@ def _inks(field: Field, marks: np.ndarray, start: np.ndarray, end: np.ndarray) -
     since = order - np.maximum.accumulate(np.where(fresh, order, 0))
     inks = base + frame.colour[marks].astype(np.uint16)
     inks[since & 1 == 1] |= ink.ALT
-    row = field.state.transfer if _of_transfers(field, marks) else field.state.row
+    moved = _of_transfers(field, marks)
+    row = field.state.transfer if moved else field.state.row
     inks[(frame.row[marks] == row) & (row >= 0)] |= ink.SELECTED
+    if field.hits is not None and not moved:
+        inks[np.isin(frame.longest[marks], field.hits)] |= ink.UNDERLINE
     return inks
 
 
@@ -214,20 +219,29 @@ def _bound(field: Field, row: Row, y: int) -> None:
 
 def _regions(field: Field, row: Row, y: int) -> None:
     """Brackets `├── name time ──┤`; a name is whole or absent."""
-    frame = field.frame
-    for k in field.marks(row.track).tolist():
-        lane = int(frame.lane[k])
-        if lane >= row.lines:
+    frame, marks = field.frame, field.marks(row.track)
+    line_of = _outermost(frame, marks, row.lines)
+    for k in marks.tolist():
+        line = line_of.get(int(frame.lane[k]))
+        if line is None:
             continue
         begin, end = float(field.cell(frame.start_ps[k])), float(field.cell(frame.end_ps[k]))
         low, high = max(0, round(begin)), min(field.width, max(round(end), round(begin) + 1))
         if high <= low:
             continue
         if frame.row[k] < 0:
-            field.canvas.put(field.x + low, y + lane, chr(CLUSTER) * (high - low), ink.DIM)
+            field.canvas.put(field.x + low, y + line, chr(CLUSTER) * (high - low), ink.DIM)
             continue
         text = _bracket(frame.labels.get(int(frame.label[k]), ("", "")), high - low, begin >= 0, end <= field.width)
-        field.canvas.put(field.x + low, y + lane, text, ink.MID)
+        field.canvas.put(field.x + low, y + line, text, ink.MID)
+
+
+def _outermost(frame: Frame, marks: np.ndarray, lines: int) -> dict[int, int]:
+    """Lanes that are shown, with their line: where not all fit, kernels and loops go before source lines."""
+    lanes = np.unique(frame.lane[marks]).tolist()
+    kind = {lane: int(frame.colour[marks][frame.lane[marks] == lane].min()) for lane in lanes}
+    kept = sorted(sorted(lanes, key=lambda lane: (kind[lane], lane))[:lines])
+    return {lane: line for line, lane in enumerate(kept)}
 
 
 def _bracket(label: tuple[str, str], width: int, opens: bool, closes: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import threading
@@ -25,6 +26,8 @@ def run(paths: Sequence[str | Path], host: str, port: int, open_browser: bool) -
     """Serve until interrupted."""
     import waitress
 
+    # A page asks for several things at once; that they wait in line is no news.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     missing = next((path for path in map(Path, paths) if not path.exists()), None)
     if missing is not None:
         raise InputError(f"{missing}: no such trace")

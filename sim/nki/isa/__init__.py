@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.engines import UNSUPPORTED
 from sim.errors import UnsupportedError
+from sim.nki.isa.cores import core_barrier, sendrecv
 from sim.nki.isa.dma import dma_compute, dma_copy, dma_transpose
 from sim.nki.isa.enums import (
     dge_mode,
@@ -67,6 +68,7 @@ __all__ = [
     "affine_select",
     "bn_aggr",
     "bn_stats",
+    "core_barrier",
     "dge_mode",
     "dma_compute",
     "dma_copy",
@@ -108,6 +110,7 @@ __all__ = [
     "scalar_engine",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sendrecv",
     "sequence_bounds",
     "set_rng_seed",
     "tensor_copy",
