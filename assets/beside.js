@@ -67,7 +67,7 @@
       e.style.top = `${r.y}px`; e.style.height = `${r.h}px`; e.title = r.name;
       if (r.kind === "group") { e.dataset.fold = r.id; e.setAttribute("aria-expanded", !st.closed.has(r.id)); e.append(node("span", r.name, "name clip"), node("span", r.code, "code")); g.append(e); continue; }
       const key = node("span", undefined, "key");
-      if (!["bound", "regions"].includes(r.kind) && !(r.minor && r.kind === "packets")) { key.style.setProperty("--c", `var(--${trnprof.ink.ENGINES[r.colour]})`); if (r.minor) key.style.opacity = .6; }
+      if (!["bound", "regions"].includes(r.kind) && !(r.minor && r.kind === "packets")) { key.style.setProperty("--c", `var(--${trnprof.ink.ENGINES[r.colour]})`); }
       if (st.pinned.has(r.id)) e.classList.add("pinned");
       e.append(key, node("span", r.name, "name grow clip"), node("span", r.words, "val"), node("span", r.code, "code"));
       g.append(e);

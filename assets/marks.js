@@ -107,7 +107,8 @@
       tl.hits.push({ x0: a, x1: b, y0: y, y1: y + r.laneHeight, kind: f.row[i] < 0 ? "cluster" : "region", i, f, r });
       if (f.label[i] < 0) continue;
       const mid = y + r.laneHeight / 2, texts = f.labels[f.label[i]];
-      if (label(g, texts, x0, w, mid, outer ? P.text : P["region-ink"], tl.w) || f.row[i] < 0) continue;
+      const covered = i + 1 < at[1] && f.lane[i + 1] === f.lane[i] ? Math.max(0, tl.x(f.start[i + 1]) - x0) : w;
+      if (label(g, texts, x0, Math.min(w, covered), mid, outer ? P.text : P["region-ink"], tl.w) || f.row[i] < 0) continue;
       const next = i + 1 < at[1] && f.lane[i + 1] === f.lane[i] ? tl.x(f.start[i + 1]) : tl.w;
       label(g, [texts[1]], x0 + w, next - x0 - w, mid, P["text-3"], tl.w, 4);
     }

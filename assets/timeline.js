@@ -2,7 +2,7 @@
 // The timeline on its canvases: layout of tracks, view, drawing, hit test. It knows nothing of the page around it.
 (() => {
   const { ENGINES, FONT, surface, snap, palette, width } = trnprof.ink;
-  const GROUP_HEIGHT = 21, RULER = 24, OVERVIEW = 50, GROWTH = 2.1, FLOOR_PS = 5000;
+  const GROUP_HEIGHT = 21, RULER = 24, OVERVIEW = 50, GROWTH = 3.2, FLOOR_PS = 5000;
   const FIXED = ["group", "bound", "regions"];
 
   class Timeline {
@@ -133,7 +133,7 @@
       if (!bind) return;
       const from = this.anchor(bind.track, bind.t1_ps);
       this.arrow(g, from, me, { w: 2, c: P.select, a: 1 });
-      if (from && me) this.badge(g, bind.words, Math.min(from[0], me[0]) - 8, (from[1] + me[1]) / 2);
+      if (from && me && !(bind.slack_ps < 0)) this.badge(g, bind.words, Math.min(from[0], me[0]) - 8, (from[1] + me[1]) / 2);
     }
     anchor(track, t) { const r = this.byId[track]; return r ? [this.x(t), r.y + r.h / 2] : null; }
     arrow(g, from, to, style) {

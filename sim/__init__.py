@@ -9,6 +9,7 @@ _PUBLIC = {
     "load": "sim.launch",
     "Run": "sim.launch",
     "TensorSpec": "sim.launch",
+    "PerRank": "sim.launch",
     "stand_ins": "sim.nki.shim",
     "Trace": "sim.trace",
     "device": "sim.spec",

@@ -131,8 +131,9 @@ def _storage_table(program: Program, placement: Placement, roles: np.ndarray) ->
 
     storages = program.storages
     table = np.zeros((len(storages), jit.S_COLUMNS), np.int64)
+    group = _merged(len(storages), placement.together)
     written = np.zeros(len(storages), bool)
-    written[program.operands[roles != Role.READ, 0]] = True
+    written[group[program.operands[roles != Role.READ, 0]]] = True
     pitch = np.array([storage.pitch for storage in storages], np.int64)
     size = np.array([storage.pitch or storage.nbytes for storage in storages], np.int64)
     table[:, jit.S_PITCH] = pitch
@@ -140,7 +141,7 @@ def _storage_table(program: Program, placement: Placement, roles: np.ndarray) ->
     table[:, jit.S_LOW] = np.where(pitch > 0, placement.offset, 0)
     table[:, jit.S_HIGH] = table[:, jit.S_LOW] + size
     table[:, jit.S_GIVEN] = [storage.role in ("IN", "WEIGHT") for storage in storages]
-    table[:, jit.S_GROUP] = np.where(written, _merged(len(storages), placement.together), NONE)
+    table[:, jit.S_GROUP] = np.where(written[group], group, NONE)
     _fill_groups(program, table)
     counts, before = _before(program, placement, table)
     table[:, jit.S_BEFORE_END] = np.cumsum(counts)

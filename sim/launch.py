@@ -36,6 +36,22 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PerRank:
+    """An argument of which every rank has its own."""
+
+    values: tuple[Any, ...]
+
+
+def of_rank(value: Any, rank: int) -> Any:
+    """What a rank sees of an argument."""
+    if not isinstance(value, PerRank):
+        return value
+    if rank >= len(value.values):
+        raise InputError(f"PerRank has {len(value.values)} values, rank {rank} has none")
+    return value.values[rank]
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """What one kernel launch gave."""
 
@@ -46,6 +62,8 @@ class Run:
     """The instructions before time: what passes and what-ifs start from."""
     result: Any = None
     """`outputs` in the shape that the kernel returned them: one array, a tuple, a dict."""
+    ranks: tuple[tuple[np.ndarray, ...], ...] | None = None
+    """`outputs` of every rank; trace and program are those of rank 0."""
 
     @property
     def latency_ns(self) -> float:
@@ -77,6 +95,7 @@ def run(
     values: bool = True,
     seed: int = 0,
     options: compiler.Options | None = None,
+    ranks: int = 1,
     **scalars: Any,
 ) -> Run:
     """Run one kernel on the emulated device.
@@ -85,6 +104,7 @@ def run(
     inputs  : ndarrays, torch or jax arrays, scalars; TensorSpec with values=False
     lnc     : physical cores of one logical core, 1 or 2; `kernel[2]` says the same
     values  : False traces shapes and time only, at full size, without touching data
+    ranks   : logical cores that run the kernel together, for its collectives; `PerRank` gives each its own input
     raises  : InputError, UnsupportedError, CapacityError with the kernel's source line
     """
     target = spec.device(device)
@@ -92,14 +112,44 @@ def run(
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
-    tracing, returned = _traced(_Tracing(ProgramBuilder(target, values, seed), wrapped, grid), inputs, scalars, seed)
-    outputs = tracing.outputs(returned)
-    finished = tracing.program.finish(wrapped.__name__)
-    trace = _time(finished, options or compiler.Options.for_generation(wrapped.generation), tracing.described(outputs))
-    arrays = tuple(view.array().copy() for view in outputs) if values else None
-    if values:
+    if ranks < 1:
+        raise InputError(f"ranks={ranks}: at least one must run")
+    tracings = [
+        _Tracing(ProgramBuilder(target, values, seed + rank), wrapped, grid, rank, ranks)
+        for rank in range(ranks if values else 1)
+    ]
+    if len(tracings) == 1:
+        tracings[0], one = _traced(tracings[0], inputs, scalars, seed)
+        returned = [one]
+    else:
+        returned = _together(tracings, inputs, scalars)
+    outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
+    finished = tracings[0].program.finish(wrapped.__name__)
+    options = options or compiler.Options.for_generation(wrapped.generation)
+    trace = _time(finished, options, tracings[0].described(outputs[0]))
+    if not values:
+        return Run(None, trace, finished)
+    arrays = tuple(tuple(view.array().copy() for view in views) for views in outputs)
+    for tracing in tracings:
         tracing.write_back()
-    return Run(arrays, trace, finished, _like(returned, iter(arrays)) if values else None)
+    return Run(arrays[0], trace, finished, _like(returned[0], iter(arrays[0])), arrays)
+
+
+def evaluate(kernel: Callable, *inputs: Any, device: str = "trn2", seed: int = 0, **scalars: Any) -> tuple[Any, Program]:
+    """What a kernel computes, whether or not it fits on the chip: its result as it returned it, and its instructions."""
+    wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
+    tracing = _Tracing(ProgramBuilder(spec.device(device), True, seed), wrapped, wrapped.grid)
+    tracing, returned = _traced(tracing, inputs, scalars, seed)
+    arrays = [view.array().copy() for view in tracing.outputs(returned)]
+    tracing.write_back()
+    return _like(returned, iter(arrays)), tracing.program.finish(wrapped.__name__)
+
+
+def _together(tracings: list[_Tracing], inputs: tuple, scalars: dict) -> list[Any]:
+    """Run the programs of all ranks; what the first program of each rank returned."""
+    bodies = {place: body for tracing in tracings for place, body in tracing.bodies(inputs, scalars).items()}
+    returned = lockstep.Crew(bodies, len(tracings)).run()
+    return [returned[lockstep.Place(tracing.rank)] for tracing in tracings]
 
 
 def _traced(tracing: _Tracing, inputs: tuple, scalars: dict, seed: int) -> tuple[_Tracing, Any]:
@@ -136,29 +186,31 @@ def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
 class _Tracing:
     """One launch: binds arguments to tensors, runs the kernel's Python over its grid."""
 
-    def __init__(self, program: ProgramBuilder, kernel: Kernel, grid: tuple[int, ...]):
+    def __init__(self, program: ProgramBuilder, kernel: Kernel, grid: tuple[int, ...], rank: int = 0, ranks: int = 1):
         self.program = program
         self.kernel = kernel
         self.grid = grid
+        self.rank = rank
+        self.ranks = ranks
         self.bound: list[tuple[NkiTensor, Any]] = []
         """(tensor, caller's array) of every array argument."""
 
     def trace(self, inputs: tuple, scalars: dict) -> Any:
         """Run the kernel for every program of the grid; returns what the first returned."""
         bodies = self.bodies(inputs, scalars)
-        if self.kernel.at_once(self.grid):
-            returned = lockstep.Crew(bodies, 1).run()
+        if self.ranks > 1 or self.kernel.at_once(self.grid):
+            returned = lockstep.Crew(bodies, self.ranks).run()
         else:
             returned = {place: body() for place, body in bodies.items()}
         return returned[lockstep.Place()]
 
-    def bodies(self, inputs: tuple, scalars: dict, rank: int = 0) -> dict[lockstep.Place, Callable[[], Any]]:
+    def bodies(self, inputs: tuple, scalars: dict) -> dict[lockstep.Place, Callable[[], Any]]:
         """What runs each program of the grid."""
         with session.building(self.program), self.program.inside(RegionKind.KERNEL, self.kernel.__name__):
             arguments, named = self._bind(inputs, scalars)
         self.program.grid = self.grid
         return {
-            lockstep.Place(rank, number): partial(self._once, place, arguments, named)
+            lockstep.Place(self.rank, number): partial(self._once, place, arguments, named)
             for number, place in enumerate(np.ndindex(*self.grid))
         }
 
@@ -176,7 +228,8 @@ class _Tracing:
     def _bind(self, inputs: tuple, scalars: dict) -> tuple[list, dict]:
         signature = inspect.signature(self.kernel.function)
         try:
-            given = signature.bind(*inputs, **scalars)
+            own = [of_rank(value, self.rank) for value in inputs]
+            given = signature.bind(*own, **{name: of_rank(value, self.rank) for name, value in scalars.items()})
         except TypeError as error:
             raise InputError(f"{self.kernel.__name__}{signature}: {error}") from None
         names = list(given.arguments)

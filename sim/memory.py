@@ -36,6 +36,7 @@ class Layout:
         "index",
         "itemsize",
         "memory",
+        "nbytes",
         "partitions",
         "period",
         "pitch",
@@ -46,6 +47,7 @@ class Layout:
     )
 
     _interned: dict[tuple, Layout] = {}
+    _dense: dict[tuple, Layout] = {}
     by_index: list[Layout] = []
     """Every layout, in the order of its creation; `index` is the place in here."""
 
@@ -63,6 +65,8 @@ class Layout:
         self.partitions = shape[0] if on_chip else 0
         free = slice(1, None) if on_chip else slice(None)
         self.elements = prod(shape[free])
+        self.nbytes = prod(shape) * self.itemsize
+        """Bytes that the elements take, whatever lies between them."""
         self.span, self.period, self.width = _footprint(shape[free], strides[free], self.itemsize)
         self.derived: dict[Any, tuple[Layout, int]] = {}
         self.index = len(cls.by_index)
@@ -73,21 +77,20 @@ class Layout:
     @classmethod
     def dense(cls, shape: tuple[int, ...], dtype: Any, memory: Memory) -> Layout:
         """Row-major, one allocation wide."""
+        known = cls._dense.get((shape, dtype, memory))
+        if known is not None:
+            return known
         strides, step = [], dtype.itemsize
         for size in reversed(shape):
             strides.append(step)
             step *= size
         pitch = strides[-1] if memory is not Memory.HBM else 0
-        return cls(tuple(shape), tuple(reversed(strides)), dtype, memory, pitch)
+        made = cls._dense[shape, dtype, memory] = cls(tuple(shape), tuple(reversed(strides)), dtype, memory, pitch)
+        return made
 
     @property
     def free_shape(self) -> tuple[int, ...]:
         return self.shape[1:] if self.pitch else self.shape
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the elements take, whatever lies between them."""
-        return prod(self.shape) * self.itemsize
 
     @property
     def innermost_stride(self) -> int:

@@ -214,6 +214,8 @@ class ProgramBuilder:
         self._born: list[int] = []
         self._names: dict[int, str] = {}
         self._variables: dict[int, str | None] = {}
+        self._ours: dict[Any, bool] = {}
+        """Whether a code object belongs to the emulator."""
         self._shared: list[Storage] = []
         self._shared_next = 0
         self._order: list[tuple[int, int, bool]] = []
@@ -236,12 +238,18 @@ class ProgramBuilder:
 
     def here(self) -> int:
         """Code of `path:line` of the nearest caller outside the emulator."""
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        frame, ours = sys._getframe(1), self._ours
+        while True:
+            code = frame.f_code
+            inside = ours.get(code)
+            if inside is None:
+                inside = ours[code] = code.co_filename.startswith(HERE)
+            if not inside:
+                break
             frame = frame.f_back
-        if frame is None:
-            return NONE
-        key = (frame.f_code, frame.f_lineno)
+            if frame is None:
+                return NONE
+        key = (code, frame.f_lineno)
         code = self._lines.get(key)
         if code is None:
             code = self._lines[key] = self.strings.code(f"{frame.f_code.co_filename}:{frame.f_lineno}")

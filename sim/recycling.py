@@ -35,7 +35,7 @@ def plan(program: Program, kept: Iterable[int]) -> Plan:
     keep = set(kept)
     after: dict[int, list[int]] = {}
     for storage in program.storages:
-        if storage.memory is not Memory.HBM and storage.index not in keep:
+        if storage.memory is not Memory.HBM and storage.index not in keep and last[storage.index] >= 0:
             after.setdefault(int(last[storage.index]), []).append(storage.index)
     return Plan(program, after)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,6 +17,31 @@ from sim.trace import Memory
 
 SBUF, PSUM, HBM = Memory.SBUF, Memory.PSUM, Memory.HBM
 BUFFERS = {SBUF: "sbuf", PSUM: "psum", HBM: "private_hbm"}
+
+
+ARITHMETIC = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "maximum": max,
+    "minimum": min,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "greater_equal": operator.ge,
+    "greater": operator.gt,
+    "less_equal": operator.le,
+    "less": operator.lt,
+    "divide": lambda a, b: a / b,
+    "power": lambda a, b: abs(a) ** b,
+    "mod": lambda a, b: a % b,
+    "fmod": math.fmod,
+    "logical_and": lambda a, b: bool(a) and bool(b),
+    "logical_or": lambda a, b: bool(a) or bool(b),
+    "logical_xor": lambda a, b: bool(a) != bool(b),
+    "abs_max": lambda a, b: max(abs(a), abs(b)),
+    "abs_min": lambda a, b: min(abs(a), abs(b)),
+}
+"""What each operator means, on two numbers of Python."""
 
 
 class Chip(AbstractContextManager):

@@ -65,7 +65,7 @@ class HostPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: Any) -> types.ModuleType:
         module = types.ModuleType(spec.name)
-        module.__getattr__ = lambda name: Anything  # type: ignore[method-assign]
+        module.__getattr__ = Anything().__getattr__  # type: ignore[method-assign]
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:

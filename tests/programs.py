@@ -42,6 +42,9 @@ class Builder:
     def hbm(self, *shape: int, role: str = "IN", **more: object) -> View:
         return self.tile(*shape, memory=Memory.HBM, role=role, **more)
 
+    def cut_partitions(self, view: View, first: int, count: int) -> View:
+        return cut(view, (first, first + count, 1))
+
     def cut_columns(self, view: View, first: int, count: int) -> View:
         return cut(view, (None, None, None), (first, first + count, 1))
 
@@ -105,7 +108,7 @@ def random_program(seed: int, length: int = 60, device: str = "trn2", cores: int
         build.program.core = pick.randrange(cores)
         _random_instruction(pick, build, given, result, tiles, banks)
     count = len(build.program)
-    for _ in range(pick.choice((0, 0, 3))):
+    for _ in range(pick.choice((0, 0, 3)) if count > 1 else 0):
         first, then = sorted(pick.sample(range(count), 2))
         build.program.order(first, then)
     return build.finish()

@@ -168,6 +168,7 @@ def test_bars_lie_where_the_instructions_ran_in_the_colour_of_their_engine(scree
     assert tab.pixel("c0.scalar", 20.5 * US) == colours["scalar"]
     assert tab.pixel("c0.vector", 16 * US) == "#000000", "idle time is left clear"
     tab.press("c", "c")
+    tab.until("trnprof.timeline.frame.colour === 'wait'")
     assert tab.pixel("c0.vector", 19.5 * US) == colours["neutral"], "by wait, only waits speak"
     assert tab.pixel("c0.vector", 16 * US) != "#000000"
 

@@ -146,3 +146,26 @@ def test_the_first_packed_number_lies_in_the_lowest_bits():
 
 def test_a_flag_is_set_by_everything_but_zero():
     assert dtypes.cast(np.float32([0, 0.25, -1]), "bool").tolist() == [False, True, True]
+
+
+def test_packed_formats_and_integers_are_no_floats():
+    floats_ = {dtype.name for dtype in dtypes.DTYPES if dtypes.is_float(dtype)}
+    assert {"float32", "tfloat32", "bfloat16", "float8_e4m3"} <= floats_
+    assert not {"int32", "bool", "float8_e4m3fn_x4", "float4_e2m1fn_x4"} & floats_
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "result"),
+    [
+        ("float16", "bfloat16", "float32"),
+        ("int32", "uint32", "float32"),
+        ("float8_e4m3", "float8_e5m2", "bfloat16"),
+        ("bfloat16", "float32", "float32"),
+        ("int8", "int16", "int16"),
+        ("int32", "bfloat16", "bfloat16"),
+        ("uint8", "uint8", "uint8"),
+    ],
+)
+def test_two_dtypes_meet_in_a_third(one, other, result):
+    for pair in ((one, other), (other, one)):
+        assert dtypes.promote(*map(dtypes.parse, pair)) == result

@@ -128,6 +128,14 @@ def test_a_transpose_permutes_dimensions(shape, axes):
     np.testing.assert_array_equal(fp32(dst), rounded(data, "bfloat16").transpose(order))
 
 
+def test_a_generated_transpose_takes_up_to_128_columns():
+    data = normal(16, 128)
+    with Chip() as chip:
+        dst = chip.tensor((128, 16), "bfloat16")
+        nisa.dma_transpose(dst, chip.hbm(data, "bfloat16"), dge_mode=nisa.dge_mode.hwdge)
+    np.testing.assert_array_equal(fp32(dst), rounded(data, "bfloat16").T)
+
+
 def test_a_transpose_can_gather_its_rows():
     data = normal(300, 64)
     places = np.random.default_rng(0).integers(0, 300, (128, 2))
@@ -136,6 +144,7 @@ def test_a_transpose_can_gather_its_rows():
         index.storage.fill(places.astype(np.uint32))
         source = chip.hbm(data, "bfloat16").ap([[64, 256], [1, 64]], vector_offset=index)
         nisa.dma_transpose(dst, source, (1, 0))
+        assert transfer(chip).queue_type is QueueType.SOFTWARE_DYNAMIC
     flat = places.T.reshape(-1)
     np.testing.assert_array_equal(fp32(dst), rounded(data, "bfloat16")[flat].T)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import sim.nki.language as nl
 from sim.nki import isa as nisa
 from sim.nki.functions import AluOp
-from tests.chip import Chip, fp32, normal, rounded
+from tests.chip import ARITHMETIC, Chip, fp32, normal, rounded
 
 shapes = st.tuples(st.integers(1, 128), st.integers(1, 60))
 FP32_MIN = float(np.finfo(np.float32).min)
@@ -66,8 +66,6 @@ def test_bits_are_folded_as_bits():
     st.booleans(),
 )
 def test_a_scan_feeds_each_result_into_the_next(shape, op0, op1, reverse0, reverse1, column):
-    from tests.test_engines_vector import ARITHMETIC
-
     data0, data1 = normal(*shape, seed=1), normal(*shape, seed=2) + 3
     seed = normal(shape[0], 1, seed=3)
     with Chip() as chip:

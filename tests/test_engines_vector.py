@@ -11,38 +11,14 @@ from hypothesis import strategies as st
 import sim.nki.language as nl
 from sim import dtypes
 from sim.engines.functions import ALU
-from sim.jit import numeric
 from sim.nki import isa as nisa
 from sim.nki.functions import AluOp
 from sim.trace import Engine
-from tests.chip import Chip, fp32, normal, rounded
-from tests.naive import numeric as naive
+from tests.chip import ARITHMETIC, Chip, fp32, normal, rounded
 
 FLOATS = ("float32", "bfloat16", "float16", "float8_e5m2")
 shapes = st.tuples(st.integers(1, 128), st.integers(1, 40))
 
-ARITHMETIC = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "maximum": max,
-    "minimum": min,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "greater_equal": operator.ge,
-    "greater": operator.gt,
-    "less_equal": operator.le,
-    "less": operator.lt,
-    "divide": lambda a, b: a / b,
-    "power": lambda a, b: abs(a) ** b,
-    "mod": lambda a, b: a % b,
-    "fmod": math.fmod,
-    "logical_and": lambda a, b: bool(a) and bool(b),
-    "logical_or": lambda a, b: bool(a) or bool(b),
-    "logical_xor": lambda a, b: bool(a) != bool(b),
-    "abs_max": lambda a, b: max(abs(a), abs(b)),
-    "abs_min": lambda a, b: min(abs(a), abs(b)),
-}
 BITS = {
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
@@ -164,6 +140,13 @@ def test_bits_are_masked_and_shifted_in_one_instruction():
         assert dst.array()[0].tolist() == [0xDEADBEEF ^ 0xFFFFFFFF, 0x12345678 ^ 0xFFFFFFFF]
 
 
+def test_a_column_of_bits_is_broadcast_along_its_row():
+    with Chip() as chip:
+        dst, data = chip.tensor((2, 2), "uint8"), chip.tensor([[12, 10], [12, 10]], "uint8")
+        nisa.tensor_scalar(dst, data, nl.bitwise_and, chip.tensor([[8], [2]], "uint8"), op1=nl.left_shift, operand1=1)
+    assert dst.array().tolist() == [[16, 16], [0, 4]]
+
+
 def test_a_right_shift_of_a_negative_number_brings_in_zeros():
     with Chip() as chip:
         dst, data = chip.tensor((1, 1), "int32"), chip.tensor((1, 1), "int32")
@@ -247,48 +230,6 @@ def test_reciprocal_of_zero_is_infinite():
     assert dst.array().tolist() == [[0.25, -2.0, math.inf]]
 
 
-# -- compiled code and its twins -------------------------------------------------------------------
-
-
-@given(
-    st.integers(0, 2**32 - 1),
-    st.integers(1, 6),
-    st.integers(1, 40),
-    st.integers(0, 4),
-    st.integers(0, 4),
-    st.integers(0, 3),
-)
-def test_the_scan_equals_its_plain_twin(seed, p, n, op0, op1, reverse):
-    source = np.random.default_rng(seed)
-    data0, data1 = source.standard_normal((2, p, n)).astype(np.float32)
-    results = []
-    for module in (numeric, naive):
-        state, out = np.ones(p, np.float32), np.empty((p, n), np.float32)
-        with np.errstate(all="ignore"):
-            module.scan(data0, data1, state, op0, op1, reverse, out)
-        results.append((state, out))
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_the_error_function_equals_its_plain_twin():
-    values = np.linspace(-6, 6, 401, dtype=np.float32)
-    one, other = np.empty_like(values), np.empty_like(values)
-    numeric.erf(values, one)
-    naive.erf(values, other)
-    np.testing.assert_array_max_ulp(one, other, 1)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(8, 30))
-def test_matching_equals_its_plain_twin(seed, p, n):
-    source = np.random.default_rng(seed)
-    data, wanted = source.integers(0, 6, (p, n)).astype(np.float32), source.integers(0, 7, (p, 8)).astype(np.float32)
-    one, other = np.empty((p, 8), np.int64), np.empty((p, 8), np.int64)
-    numeric.match_in_order(data, wanted, one)
-    naive.match_in_order(data, wanted, other)
-    np.testing.assert_array_equal(one, other)
-
-
 # -- cost ------------------------------------------------------------------------------------------
 
 
@@ -350,6 +291,22 @@ def test_latency_on_trn2_is_what_profiles_show(call, tiles, measured_ns):
 def test_tensor_tensor_on_v2_follows_the_documented_formula(tiles, op, cycles):
     cost = timed(lambda d, a, b: nisa.tensor_tensor(d, a, b, AluOp(op)), *tiles, device="trn1").cost
     assert cost.occupancy_ps == round((cycles + 63) / 1.12 * 1000)
+
+
+@pytest.mark.parametrize(
+    ("shape", "ops", "cycles"),
+    [
+        ((128, 512), ("subtract", "multiply"), 512),
+        ((128, 511), ("subtract", "multiply"), 1022),
+        ((128, 512), ("add", "multiply"), 1024),
+    ],
+    ids=["bf16 subtract multiply", "odd count", "other operators"],
+)
+def test_scalar_tensor_tensor_on_v2_has_one_fast_case(shape, ops, cycles):
+    with Chip("trn1", values=False) as chip:
+        dst, data, other = (chip.tensor(shape, "bfloat16") for _ in range(3))
+        nisa.scalar_tensor_tensor(dst, data, AluOp(ops[0]), 1.0, AluOp(ops[1]), other)
+        assert chip.form.cost.occupancy_ps == round((cycles + 63) / 1.12 * 1000)
 
 
 def test_perf_modes_need_16_bits_sbuf_and_unit_stride():

@@ -164,11 +164,21 @@ SCREENS = {
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_is_the_same_character_by_character(name: str):
     width, height, ascii_only, done = SCREENS[name]
-    text = "\n".join(line.rstrip() for line in lines(after(small(), *done), width, height, ascii_only)) + "\n"
+    compare(name, lines(after(small(), *done), width, height, ascii_only))
+
+
+def compare(name: str, shown: list[str]) -> None:
+    """With the screen as it was agreed on; `TRNPROF_UPDATE_GOLDEN=1 pytest tests/test_tui_painting.py` agrees anew."""
+    text = "\n".join(line.rstrip() for line in shown) + "\n"
     path = GOLDEN / f"{name}.txt"
     if UPDATE:
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{name}: another screen than tests/golden/{name}.txt"
+
+
+def test_the_screen_of_a_real_profile_is_the_same_character_by_character(profiles: Path):
+    session = Session.open(profiles / "trn2_attention" / "fused_fp32_s512.json")
+    compare("tui_fused_120x36", lines(after(session, "@277"), 120, 36))
 
 
 @settings(max_examples=60)
@@ -268,6 +278,16 @@ def test_the_selected_track_is_on_the_screen_however_small_it_is():
     for track in small().tracks():
         state = replace(actions.start(small(), "engine"), track=track.id)
         assert track.id in [row.track.id for row in layout.plan(small().tracks(), 4, state)]
+
+
+def test_the_regions_unfold_to_all_their_levels_when_they_are_selected():
+    state = actions.start(small(), "engine")
+    track = next(track for track in small().tracks() if track.kind == "regions")
+    lines_of = {}
+    for chosen in ("", track.id):
+        plan = layout.plan(small().tracks(), 9, replace(state, track=chosen))
+        lines_of[chosen] = next(row.lines for row in plan if row.track.id == track.id)
+    assert lines_of[""] < lines_of[track.id] == track.lanes
 
 
 # --- inks and pictures --------------------------------------------------------------------------------------------

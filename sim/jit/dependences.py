@@ -210,8 +210,10 @@ def add_edge(instructions, edges, counters, i, predecessor, kind, role, reuse):
     if edge >= instructions[EDGE, i]:
         known = edges[edge]
         gate = min(gate, (known >> 2) & 3)
-        if known & 3 <= kind:
-            kind, reuse = known & 3, (known >> 4) & 1
+        if known & 3 < kind:
+            kind, reuse = known & 3, known >> 4 & 1
+        elif known & 3 == kind:
+            reuse &= known >> 4
     else:
         edge = counters[EDGES]
         if edge == edges.size:
@@ -247,39 +249,32 @@ def visit(instructions, heads, nodes, edges, counters, i, role, first, last):
 @njit(cache=True)
 def cut(nodes, heads, counters, way, cell, box, low, high):
     """Take from the nodes of a list what the part [low, high) of a written set covers."""
-    before, node = np.int64(-1), heads[way, cell]
-    p0, p1 = nodes[box, P0], nodes[box, P1]
+    b0, b1 = nodes[box, P0], nodes[box, P1]
+    node = heads[way, cell]
+    heads[way, cell] = -1
     while node >= 0:
         after = nodes[node, NEXT]
-        left, right = nodes[node, LOW], nodes[node, HIGH]
-        hit = left < high and low < right and nodes[node, P0] < p1 and p0 < nodes[node, P1]
-        gone = False
-        if hit and fills(nodes, box, node):
-            if p0 <= nodes[node, P0] and nodes[node, P1] <= p1:
-                if left < low:
-                    nodes[node, HIGH] = low
-                    if high < right:
-                        link(nodes, heads, counters, way, cell, node, high, right, nodes[node, INSTRUCTION], nodes[node, FLAGS])
-                        if before < 0:
-                            before = heads[way, cell]
-                elif high < right:
-                    nodes[node, LOW] = high
+        p0, p1, left, right = nodes[node, P0], nodes[node, P1], nodes[node, LOW], nodes[node, HIGH]
+        if left < high and low < right and p0 < b1 and b0 < p1 and fills(nodes, box, node):
+            for part in range(4):
+                q0, q1, begin, end = max(p0, b0), min(p1, b1), left, right
+                if part == 0:
+                    q0, q1 = p0, b0
+                elif part == 1:
+                    q0, q1 = b1, p1
+                elif part == 2:
+                    end = low
                 else:
-                    gone = True
-            elif low <= left and right <= high:
-                if p0 <= nodes[node, P0]:
-                    nodes[node, P0] = p1
-                elif nodes[node, P1] <= p1:
-                    nodes[node, P1] = p0
-        if gone:
-            if before < 0:
-                heads[way, cell] = after
-            else:
-                nodes[before, NEXT] = after
+                    begin = high
+                if q0 < q1 and begin < end:
+                    instruction, flags = nodes[node, INSTRUCTION], nodes[node, FLAGS]
+                    link(nodes, heads, counters, way, cell, node, begin, end, instruction, flags)
+                    nodes[heads[way, cell], P0], nodes[heads[way, cell], P1] = q0, q1
             nodes[node, NEXT] = counters[FREE]
             counters[FREE] = node
         else:
-            before = node
+            nodes[node, NEXT] = heads[way, cell]
+            heads[way, cell] = node
         node = after
 
 

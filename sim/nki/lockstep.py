@@ -38,6 +38,7 @@ class Crew:
 
     def __init__(self, bodies: Mapping[Place, Callable[[], Any]], ranks: int):
         self.ranks = ranks
+        self.places = frozenset(bodies)
         self._bodies = bodies
         self._turns = {place: threading.Semaphore(0) for place in bodies}
         self._offers: dict[Hashable, dict[Place, Any]] = {}
@@ -140,9 +141,10 @@ def meet(call: str, key: Hashable, members: Sequence[Place], offer: Any, resolve
     crew, own = found if found is not None else (None, Place())
     if list(members) == [own]:
         return resolve({own: offer})[own]
-    missing = [member for member in members if crew is None or member not in crew._bodies]
+    missing = [member for member in members if member != own and (crew is None or member not in crew.places)]
     if missing:
-        raise InputError(f"{call}: the launch has no {missing[0]}", source=program.where())
+        remedy = "launch it as kernel[2]" if missing[0].rank == own.rank else f"run it with ranks={missing[-1].rank + 1}"
+        raise InputError(f"{call}: the launch has no {missing[0]}", source=program.where(), remedy=remedy)
     held = program.leave()
     taken = crew.meet(own, key, members, offer, resolve, f"{call} ({program.where()})")
     program.resume(held)

@@ -28,7 +28,10 @@ class MemoryRegion(Enum):
 
     @property
     def memory(self) -> Memory:
-        return {"sbuf": Memory.SBUF, "psum": Memory.PSUM}.get(self.value, Memory.HBM)
+        return _MEMORY[self._value_]
+
+
+_MEMORY = {"sbuf": Memory.SBUF, "psum": Memory.PSUM, "private_hbm": Memory.HBM, "shared_hbm": Memory.HBM}
 
 
 class DynamicSlice:

@@ -240,6 +240,18 @@ CASES = {
             "src: dtype float32, a generated transpose moves 2-byte elements",
         ),
         (
+            lambda t: nisa.dma_transpose(
+                half(t, 129, 16), t.h(16, 129, dtype="bfloat16"), dge_mode=nisa.dge_mode.hwdge
+            ),
+            "dst: partition 129 > 128",
+        ),
+        (lambda t: nisa.dma_transpose(half(t, 129, 16), row(t, 16, 129)), "dst: partition 129 > 128"),
+        (
+            lambda t: nisa.dma_transpose(t.h(129, 16, dtype="bfloat16"), row(t, 16, 129)),
+            "src: last dimension 129 > 128",
+        ),
+        (lambda t: nisa.dma_transpose(half(t, 64, 24), row(t, 24, 64)), "src: first dimension 24 is no multiple of 16"),
+        (
             lambda t: nisa.dma_transpose(half(t, 8, 8), t.h(8, 8, dtype="bfloat16"), dge_mode=nisa.dge_mode.hwdge),
             "src: first dimension 8, a hwdge transpose of 2 dimensions needs 16",
         ),
@@ -252,6 +264,10 @@ CASES = {
             r"scales: \[2.0\], every scale must be 1.0",
         ),
         (lambda t: nisa.dma_compute(t.s(8, 8), [t.h(8, 7)], ADD), r"srcs\[0\]: 56 elements, dst has 64"),
+        (
+            lambda t: nisa.dma_compute(half(t, 16, 64), [row(t, 16, 64), *(half(t, 16, 64) for _ in "ab")], ADD),
+            "srcs: 3 tensors with 1 vector_offset, must be 2 with 1",
+        ),
         (lambda t: nisa.dma_compute(t.s(8, 8), [t.h(8, 8)], ADD, unique_indices=False), "unique_indices: False"),
     ],
     # registers

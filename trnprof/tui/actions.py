@@ -37,6 +37,7 @@ def select(session: Session, state: State, row: int, kind: str = "instructions")
         shown,
         row=row if kind == "instructions" else NONE,
         transfer=row if kind == "transfers" else NONE,
+        since=card.t0_ps,
         gap=False,
         track=card.track or state.track,
         cursor=min(max(card.t0_ps, shown.t0), shown.t1),
@@ -55,7 +56,7 @@ def at(session: Session, state: State, track: Track, time: int) -> State:
     if row == NONE:
         return state
     card = session.card(row) if track.kind == "instructions" else session.transfer_card(row)
-    chosen = replace(state, **{"row" if track.kind == "instructions" else "transfer": row})
+    chosen = replace(state, since=card.t0_ps, **{"row" if track.kind == "instructions" else "transfer": row})
     inside = card.t0_ps <= time < card.t1_ps
     return chosen if inside else replace(chosen, cursor=min(max(card.t0_ps, state.t0), state.t1))
 

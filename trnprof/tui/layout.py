@@ -79,13 +79,19 @@ def plan(tracks: Sequence[Track], height: int, state: State) -> list[Row]:
     lines: dict[str, int] = {}
     left = height
     for track in ranked:
-        want = min(2, track.lanes) if track.kind == "regions" and track.lanes > 1 and left > 8 else 1
-        if left < want:
-            continue
-        lines[track.id] = want
-        left -= want
+        want = _least(track, left, chosen=track.id == state.track)
+        if want <= left:
+            lines[track.id] = want
+            left -= want
     rows = [Row(t, lines[t.id]) for t in tracks if t.id in lines]
     return _grow(rows, left)
+
+
+def _least(track: Track, left: int, chosen: bool) -> int:
+    """Lines that a track must have: the regions two where it is not crowded, the selected track all its lanes."""
+    if track.kind in ("regions", "instructions") and chosen:
+        return max(1, min(track.lanes, left // 3))
+    return min(2, track.lanes) if track.kind == "regions" and left > 8 else 1
 
 
 def _at_work(tracks: Sequence[Track], wanted: set[str]) -> list[Track]:

@@ -37,6 +37,8 @@ class State:
     """Row of the selected instruction."""
     transfer: int = NONE
     """Row of the selected transfer."""
+    since: int = 0
+    """When the selected instruction or transfer starts, ps."""
     gap: bool = False
     """The idle time at the cursor is selected."""
     colour: str = "engine"

@@ -83,17 +83,19 @@ def _name(track: Track, room: int) -> str:
 
 
 def _bars(field: Field, row: Row, y: int) -> None:
-    """Instructions or transfers: idle time, then control, then work on top."""
+    """Instructions or transfers: idle time, then control, then work on top; lanes without a line share the last."""
     frame, track = field.frame, row.track
     marks = field.marks(track)
     _gaps(field, track, y, row.lines)
-    for lane in range(max(1, min(track.lanes, row.lines) if track.lanes > 1 else 1)):
-        here = marks[frame.lane[marks] == lane] if track.lanes > 1 else marks
+    last = min(track.lanes, row.lines) - 1
+    for lane in range(last + 1):
+        here = marks[np.minimum(frame.lane[marks], last) == lane]
         lines = row.lines if track.lanes == 1 else 1
         work = frame.flags[here] & WORK > 0
         for at in range(y + lane, y + lane + lines):
             _control(field, here[~work], at)
         _work(field, here[work], y + lane, lines)
+    _selected(field, track, y, row.lines)
 
 
 def _work(field: Field, marks: np.ndarray, y: int, lines: int) -> None:
@@ -110,7 +112,6 @@ def _work(field: Field, marks: np.ndarray, y: int, lines: int) -> None:
     shades = np.where(covered, inks[np.maximum(drawn.span, 0)], 0)
     for line in range(lines):
         canvas.overlay(field.x, y + line, chars, shades)
-    _selected(field, marks, start, y, lines)
     _labels(field, marks, start, end, inks, y)
 
 
@@ -141,18 +142,12 @@ def _wasteful(frame: Frame, marks: np.ndarray, drawn: cells.Bars) -> np.ndarray:
     return waste[np.maximum(drawn.span, 0)] & ((drawn.chars == cells.FULL) | (drawn.chars == cells.SEAM))
 
 
-def _selected(field: Field, marks: np.ndarray, start: np.ndarray, y: int, lines: int) -> None:
-    """The selected bar shows in at least one cell, however short it is."""
-    frame = field.frame
-    row = field.state.transfer if _of_transfers(field, marks) else field.state.row
-    if row < 0:
-        return
-    for k in np.flatnonzero((frame.row[marks] == row) | (frame.longest[marks] == row)):
-        column = int(start[k])
-        if 0 <= column < field.width:
-            for line in range(y, y + lines):
-                if field.canvas.inks[line, field.x + column] & ink.SELECTED == 0:
-                    field.canvas.inks[line, field.x + column] |= ink.SELECTED
+def _selected(field: Field, track: Track, y: int, lines: int) -> None:
+    """The cell in which the selected bar starts shows it, however short it is and however many share the cell."""
+    state = field.state
+    column = int(field.cell(np.int64(state.since)))
+    if state.track == track.id and max(state.row, state.transfer) >= 0 and 0 <= column < field.width:
+        field.canvas.inks[y : y + lines, field.x + column] |= ink.SELECTED
 
 
 def _labels(field: Field, marks: np.ndarray, start: np.ndarray, end: np.ndarray, inks: np.ndarray, y: int) -> None:

@@ -173,7 +173,7 @@ class Cards:
 
     def _source(self, row: int) -> Fact | None:
         text = self._text("source", row)
-        return Fact("Source", words.plain(text, 160), text) if text else None
+        return Fact("Source", words.place(text), text) if text else None
 
     def link(self, row: int, waiter: int | None) -> Link:
         """A neighbour; with the waiter given, a predecessor with its slack."""
@@ -187,7 +187,7 @@ class Cards:
             id=self._id(row),
             engine=engine,
             colour=engine,
-            words=f"at {words.moment(start)}" if slack is None else words.slack(slack),
+            words=f"at {words.moment(start)}" if slack is None else self._slack(row, waiter, slack),
             track=self.timeline.track_of(int(moved[-1]), "transfers") if len(moved) else self.timeline.track_of(row),
             t0_ps=start,
             t1_ps=finish,
@@ -195,6 +195,13 @@ class Cards:
             binding=waiter is not None and row == self.links.binding(waiter),
             transfer=int(moved[-1]) if len(moved) else NONE,
         )
+
+    def _slack(self, row: int, waiter: int, slack: int) -> str:
+        """How long a predecessor was done; one on the same engine may still be finishing."""
+        table = self.trace.instructions
+        if table.wait_for[waiter] == row and table.wait[waiter] == Wait.ENGINE:
+            return "engine busy"
+        return words.slack(slack) if slack >= 0 else "overlaps"
 
     def _moved(self, row: int) -> Fact:
         table = self.trace.transfers

@@ -56,6 +56,7 @@ __all__ = [
     "listing",
     "moment",
     "of",
+    "place",
     "plain",
     "plural",
     "points",
@@ -85,6 +86,11 @@ def frequency(hertz: float | None) -> str:
 def level(value: float | None, unit: str) -> str:
     """The value of a counter: `quantity`, and Hz."""
     return frequency(value) if unit == "Hz" else quantity(value, unit)
+
+
+def place(source: str) -> str:
+    """A source line without its folders: `attention.py:35`."""
+    return plain(source.replace("\\", "/").rpartition("/")[2] or source, 80)
 
 
 def slack(ps: int) -> str:

@@ -115,7 +115,7 @@ class Labels:
 
     def _region(self, name: int, kind: int, took: int) -> tuple[str, str]:
         shown = words.plain(self._trace.strings[name] or RegionKind(kind).name.lower(), _NAME_WIDTH)
-        return f"{shown}  {words.time(took)}", shown
+        return f"{shown}  {words.estimate(words.time(took), self._trace.meta.is_simulation)}", shown
 
 
 def instruction_label(opcode: str | None, function: str | None, kind: str | None) -> tuple[str, str]:

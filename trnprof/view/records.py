@@ -430,6 +430,10 @@ class RegionRow(Record):
 class SourceRow(Record):
     """Engine time of one source line."""
 
+    source: str
+    """`path:line` as the trace has it."""
+    place: str
+    """Without the folders."""
     file: str
     line: int
     time_ps: int

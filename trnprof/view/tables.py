@@ -202,6 +202,8 @@ class Tables:
         file, _, line = (region.source or "").rpartition(":")
         share = self._of_window(work.time_ps)
         return SourceRow(
+            source=words.plain(region.source or "", 200),
+            place=words.place(region.source or ""),
             file=words.plain(file, 160),
             line=int(line) if line.isdigit() else 0,
             time_ps=work.time_ps,

@@ -186,6 +186,12 @@ class Timeline:
                 self._frames.popitem(last=False)
         return frame
 
+    def forget(self) -> None:
+        """Let go of all frames and overviews that are kept."""
+        with self._lock:
+            self._frames.clear()
+            self._overviews.clear()
+
     def _draw(self, ids: tuple[str, ...], colour: str, bucket: int, t0: int, t1: int) -> Frame:
         parts: list[_Marks] = []
         idle: list[tuple[int, np.ndarray]] = []

@@ -198,18 +198,18 @@ def packet_columns(trace: Trace) -> Columns:
 
 
 def region_row(trace: Trace, core: int) -> Row | None:
-    """The flame graph: what the work is, outermost first."""
+    """The flame graph: what the work is, outermost first; source lines come and go too often to be boxes of it."""
     table = trace.regions
-    members = np.flatnonzero((table.core == core) | (table.core == NONE))
+    here = (table.core == core) | (table.core == NONE)
+    members = np.flatnonzero(here & (table.kind != RegionKind.LINE))
     if not members.size:
         return None
     columns = Columns(table.start_ps, table.end_ps, np.full(len(table), WORK, np.uint8))
     order = members[np.argsort(table.start_ps[members], kind="stable")]
     lanes = spread(columns, order, region_depth(table.parent)[order])
-    outer = int(table.kind[members].min())
-    name = ", ".join(RegionKind(k).name.lower() for k in np.unique(table.kind[members])[:3])
+    name = ", ".join(RegionKind(kind).name.lower() for kind in np.unique(table.kind[members])[:3])
     track = Track(f"c{core}.regions", f"c{core}.regions", "", name, "krn", "regions", NEUTRAL, core)
-    return Row(replace(track, **_stacked(len(lanes), 17), name=name or RegionKind(outer).name.lower()), lanes)
+    return Row(replace(track, **_stacked(len(lanes), 17)), lanes)
 
 
 def region_depth(parent: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,6 +15,8 @@ from trnprof.view.palette import THEMES
 from trnprof.web import figures, panels, screens
 from trnprof.web.library import Library
 from trnprof.web.parts import Part
+
+log = logging.getLogger("trnprof.web")
 
 GRAPH = {"displayModeBar": False, "responsive": False}
 
@@ -55,6 +58,9 @@ def page(library: Library, search: str | None) -> tuple[list[Part], dict[str, An
         return screens.main(library, name, session), start_of(name, session)
     except (TrnprofError, OSError) as fault:
         return screens.failure(library, name, str(fault)), None
+    except Exception as fault:
+        log.exception("%s: the page cannot be made", name)
+        return screens.failure(library, name, f"{type(fault).__name__}: {fault}"), None
 
 
 def start_of(name: str, session: Session) -> dict[str, Any]:
@@ -82,6 +88,9 @@ def panel(library: Library, ask: dict[str, Any] | None) -> list[Part]:
         return _tab(library.session(str(ask.get("trace"))), ask)
     except (TrnprofError, OSError, IndexError) as fault:
         return [html.P(str(fault), className="bad", role="alert")]
+    except Exception as fault:
+        log.exception("%s: the panel cannot be made", ask.get("trace"))
+        return [html.P(f"{type(fault).__name__}: {fault}", className="bad", role="alert")]
 
 
 def _tab(session: Session, ask: dict[str, Any]) -> list[Part]:
@@ -103,7 +112,7 @@ def _tab(session: Session, ask: dict[str, Any]) -> list[Part]:
 
 def _line_of(session: Session, row: int | None) -> str:
     card = session.card(int(row)) if isinstance(row, int) and row >= 0 else None
-    return card.source.words if card and card.source else ""
+    return str(card.source.value) if card and card.source else ""
 
 
 def _selected(session: Session, ask: dict[str, Any], area: tuple[int, ...] | None) -> list[Part]:

@@ -68,11 +68,16 @@ class Plane:
         return (1 - math.log(value / axis.low) / math.log(axis.high / axis.low)) * self.inner[1]
 
     @property
+    def decades(self) -> tuple[float, float]:
+        """Pixels of a factor of ten, across and up."""
+        x, y = self.chart.x, self.chart.y
+        return self.inner[0] / math.log10(x.high / x.low), self.inner[1] / math.log10(y.high / y.low)
+
+    @property
     def slope(self) -> float:
         """Angle of a line of constant bandwidth, degrees; up is negative."""
-        return -math.degrees(
-            math.atan2(self.y(self.chart.y.low) - self.y(self.chart.y.low * 10), self.x(self.chart.x.low * 10))
-        )
+        across, up = self.decades
+        return -math.degrees(math.atan2(up, across))
 
 
 def roofline(
@@ -203,8 +208,8 @@ def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: 
         return
     longest = max(point.time_ps for point in points)
     sizes = [max(9.0, 26 * math.sqrt(point.time_ps / longest)) for point in points]
-    fills = [colours[p.bound] if not p.estimated else "rgba(0,0,0,0)" for p in points]
-    edges = [colours["mark"] if p.estimated else colours["bg"] for p in points]
+    fills = [colours[p.bound] for p in points]
+    edges = ["rgba(0,0,0,0)" if p.estimated else colours["bg"] for p in points]
     spread = [max(0.0, ((p.high or p.achieved or 0) - (p.achieved or 0)) / TERA) for p in points]
     below = [max(0.0, ((p.achieved or 0) - (p.low or p.achieved or 0)) / TERA) for p in points]
     figure.add_scatter(
@@ -225,21 +230,24 @@ def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: 
         showlegend=False,
         name="dots",
     )
-    if any(p.estimated for p in points):
-        inner = [(p, s) for p, s in zip(points, sizes, strict=True) if p.estimated]
-        figure.add_scatter(
-            x=[p.intensity for p, _ in inner],
-            y=[p.achieved / TERA for p, _ in inner],
-            mode="markers",
-            hoverinfo="skip",
-            marker={
-                "size": [max(4.0, s - 7) for _, s in inner],
-                "color": [colours[p.bound] for p, _ in inner],
-                "symbol": ["circle" if p.kind == "whole" else "diamond" for p, _ in inner],
-            },
-            showlegend=False,
-        )
-    _name_dots(figure, plane, points, dots, sizes, colours)
+    for point, size in zip(points, sizes, strict=True):
+        if point.estimated:
+            _frame_estimate(figure, plane, point, size, colours)
+    _name_dots(figure, plane, dots, sizes, colours)
+
+
+def _frame_estimate(figure: go.Figure, plane: Plane, point: Point, size: float, colours: dict[str, str]) -> None:
+    """A dashed ring: markers have no dashes, shapes do."""
+    reach = size / 2 + 4
+    across, up = (10 ** (reach / decade) for decade in plane.decades)
+    figure.add_shape(
+        type="circle",
+        x0=point.intensity / across,
+        x1=point.intensity * across,
+        y0=point.achieved / TERA / up,
+        y1=point.achieved / TERA * up,
+        line={"color": colours["mark"], "width": 1.5, "dash": "3px 2px"},
+    )
 
 
 def _hover(dot: Dot) -> str:
@@ -255,28 +263,22 @@ def _escape(text: str) -> str:
 def _name_dots(
     figure: go.Figure,
     plane: Plane,
-    points: tuple[Point, ...],
     dots: tuple[Dot, ...],
     sizes: list[float],
     colours: dict[str, str],
 ) -> None:
     """Names beside their dots; one that would collide moves down, then is left to the table."""
-    taken: list[tuple[float, float, float]] = [
-        (plane.x(p.intensity) - s / 2, plane.x(p.intensity) + s / 2, plane.y(p.achieved))
-        for p, s in zip(points, sizes, strict=True)
-    ]
+    points = plane.chart.dots
+    taken = [_box(plane.x(p.intensity), plane.y(p.achieved), s, s) for p, s in zip(points, sizes, strict=True)]
     for point, dot, size in zip(points, dots, sizes, strict=True):
         text = words.plain(dot.name, 28)
-        left = plane.x(point.intensity) + size / 2 + 4
-        width = _CHARACTER * max(len(text), len(dot.performance) + 10)
-        home = plane.y(point.achieved)
-        free = (home + k * _LINE for k in (0, 1, 2, 3, -1, -2))
-        y = next(
-            (y for y in free if not _collides(taken, left, left + width, y, home) and 0 < y < plane.inner[1] - 6), None
-        )
-        if y is None or left + width > plane.inner[0] + plane.margin["r"]:
+        left, home = plane.x(point.intensity) + size / 2 + 4, plane.y(point.achieved)
+        width = _CHARACTER * (len(text) if plane.small else len(text) + len(dot.performance) + len(dot.time) + 4)
+        spots = (_box(left + width / 2, home + k * _LINE, width, _LINE) for k in (0, 1, 2, -1, 3, -2))
+        spot = next((s for s in spots if not any(_overlap(s, t) for t in taken if not _own(t, point, plane))), None)
+        if spot is None or left + width > plane.width - plane.margin["l"]:
             continue
-        taken.append((left, left + width, y))
+        taken.append(spot)
         detail = f"  <span style='color:{colours['text-3']}'>{dot.performance}  {dot.time}</span>"
         figure.add_annotation(
             x=math.log10(point.intensity),
@@ -284,7 +286,7 @@ def _name_dots(
             xanchor="left",
             yanchor="middle",
             xshift=size / 2 + 4,
-            yshift=home - y,
+            yshift=home - (spot[2] + spot[3]) / 2,
             showarrow=False,
             align="left",
             text=_escape(text) + ("" if plane.small else detail),
@@ -292,8 +294,24 @@ def _name_dots(
         )
 
 
-def _collides(taken: list[tuple[float, float, float]], left: float, right: float, y: float, home: float) -> bool:
-    return any(low < right and high > left and abs(y - other) < _LINE - 1 for low, high, other in taken)
+Box = tuple[float, float, float, float]
+"""Left, right, top, bottom; px of the drawing area."""
+
+
+def _box(x: float, y: float, width: float, height: float) -> Box:
+    return x - width / 2, x + width / 2, y - height / 2, y + height / 2
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[1] and a[1] > b[0] and a[2] < b[3] - 1 and a[3] - 1 > b[2]
+
+
+def _own(box: Box, point: Point, plane: Plane) -> bool:
+    """Whether the box is the point's own dot, beside which its name stands."""
+    return (
+        abs((box[0] + box[1]) / 2 - plane.x(point.intensity)) < 1
+        and abs((box[2] + box[3]) / 2 - plane.y(point.achieved)) < 1
+    )
 
 
 def _draw_chosen(figure: go.Figure, chart: Chart, dot: Dot, colours: dict[str, str]) -> None:

@@ -86,7 +86,11 @@ def instruction(card: Card) -> list[Part]:
         rows = [row([dim(o.role), o.place, mid(o.shape)], (2,)) for o in card.operands]
         parts += [heading("Operands"), html.Table(html.Tbody(rows))]
     if card.source:
-        source = html.Button(html.Code(card.source.words, className="clip"), className="jump", **{"data-tab": "source"})
+        source = html.Button(
+            html.Code(card.source.words, className="clip", title=str(card.source.value)),
+            className="jump",
+            **{"data-tab": "source"},
+        )
         parts += [heading("Source"), source]
     if card.transfers:
         rows = [row([f.name, f.words, mid(f.note)], (1, 2), **{"data-transfer": str(f.value)}) for f in card.transfers]
@@ -256,9 +260,10 @@ def source(session: Session, chosen: str) -> list[Part]:
 
 
 def _line(line: SourceRow, length: float, chosen: str) -> html.Tr:
-    place = f"{line.file}:{line.line}" if line.line else line.file
     bar = html.Div(meter(length, ENGINE_COLOURS[line.colour]), className="inline")
-    attributes = {"data-go": str(line.first_row), "data-on": "true" if place == chosen else "false"}
+    attributes = {"data-go": str(line.first_row), "data-on": "true" if line.source == chosen else "false"}
     return row(
-        [named(key(line.colour), html.Code(place)), bar, line.time_words, line.share_words], (2, 3), **attributes
+        [named(key(line.colour), html.Code(line.place, title=line.source)), bar, line.time_words, line.share_words],
+        (2, 3),
+        **attributes,
     )

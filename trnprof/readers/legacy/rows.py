@@ -216,7 +216,7 @@ def _sound(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
             kept.append(msgspec.convert(_whole(row), _KINDS[table], strict=False))
         except (msgspec.ValidationError, OverflowError) as fault:
             where = str(fault).partition("`$.")[2].rstrip("`")
-            str(f"have a wrong {where}" if where else "are not records")
+            receipt.set_aside(table, f"have a wrong {where}" if where else "are not records")
     return kept
 
 
