@@ -34,6 +34,8 @@ class Options:
     windows: tuple[int, ...] = WINDOWS["current"]
     """Per engine (Tensor, Vector, Scalar, GpSimd, Sync): instructions among which the oldest ready one goes first.
     1 is strictly in order. Sync only triggers DMAs, which the compiler orders freely."""
+    spill: bool = False
+    """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
     sbuf_figure: str = "sbuf.usable_partition_bytes"
     """Figure of the device that bounds SBUF, bytes a partition."""
     clock_phase_ps: int | None = None
@@ -49,7 +51,8 @@ class Options:
         if generation not in WINDOWS:
             raise InputError(f"API generation {generation!r}", remedy=f"known: {', '.join(WINDOWS)}")
         figure = "sbuf.usable_partition_bytes" + ("_legacy" if generation == "legacy" else "")
-        return cls(generation=generation, windows=WINDOWS[generation], sbuf_figure=figure)
+        spills = generation == "legacy"
+        return cls(generation=generation, windows=WINDOWS[generation], spill=spills, sbuf_figure=figure)
 
 
 def rewrite(program: Program, options: Options) -> Program:

@@ -35,6 +35,11 @@ class Format:
     def itemsize(self) -> int:
         return self.storage.itemsize
 
+    @property
+    def dtype(self) -> np.dtype:
+        """What NumPy takes it for: `np.zeros(shape, nl.float8_e4m3fn_x4)` is an array of plain integers."""
+        return self.storage
+
     def __eq__(self, other: object) -> bool:
         return self is other or other == self.name
 
@@ -212,6 +217,33 @@ def pack(values: np.ndarray, dtype: Format) -> np.ndarray:
     if dtype is float4_e2m1fn_x4:
         codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
     return np.ascontiguousarray(codes).view(dtype.storage).reshape(values.shape[:-1])
+
+
+class Packed(np.ndarray):
+    """An array of packed elements on the host: plain integers underneath, with the packed format as its dtype."""
+
+    def __new__(cls, array: Any, kind: Format) -> Packed:
+        made = np.asarray(array).view(kind.storage).view(cls)
+        made._kind = kind
+        return made
+
+    def __array_finalize__(self, source: Any) -> None:
+        self._kind = getattr(source, "_kind", None)
+
+    @property
+    def dtype(self) -> Any:
+        return np.ndarray.dtype.__get__(self) if self._kind is None else self._kind
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        self._kind = None
+        np.ndarray.dtype.__set__(self, value)
+
+    def astype(self, dtype: Any, *args: Any, **named: Any) -> np.ndarray:
+        """raises: TypeError, as a number of the array is one of four in an element (see `unpack`)"""
+        if self._kind is None or dtype == self._kind:
+            return np.asarray(self).astype(getattr(dtype, "storage", dtype), *args, **named)
+        raise TypeError(f"elements of {self._kind} are four numbers each and cannot become {dtype}")
 
 
 def promote(one: Any, other: Any) -> Any:

@@ -118,18 +118,19 @@ def run(
         _Tracing(ProgramBuilder(target, values, seed + rank), wrapped, grid, rank, ranks)
         for rank in range(ranks if values else 1)
     ]
-    if len(tracings) == 1:
-        tracings[0], one = _traced(tracings[0], inputs, scalars, seed)
-        returned = [one]
-    else:
-        returned = _together(tracings, inputs, scalars)
+    with shim.in_place(device):
+        if len(tracings) == 1:
+            tracings[0], one = _traced(tracings[0], inputs, scalars, seed)
+            returned = [one]
+        else:
+            returned = _together(tracings, inputs, scalars)
     outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     finished = tracings[0].program.finish(wrapped.__name__)
     options = options or compiler.Options.for_generation(wrapped.generation)
     trace = _time(finished, options, tracings[0].described(outputs[0]))
     if not values:
         return Run(None, trace, finished)
-    arrays = tuple(tuple(view.array().copy() for view in views) for views in outputs)
+    arrays = tuple(tuple(_host_array(view) for view in views) for views in outputs)
     for tracing in tracings:
         tracing.write_back()
     return Run(arrays[0], trace, finished, _like(returned[0], iter(arrays[0])), arrays)
@@ -139,7 +140,8 @@ def evaluate(kernel: Callable, *inputs: Any, device: str = "trn2", seed: int = 0
     """What a kernel computes, whether or not it fits on the chip: its result as it returned it, and its instructions."""
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     tracing = _Tracing(ProgramBuilder(spec.device(device), True, seed), wrapped, wrapped.grid)
-    tracing, returned = _traced(tracing, inputs, scalars, seed)
+    with shim.in_place(device):
+        tracing, returned = _traced(tracing, inputs, scalars, seed)
     arrays = [view.array().copy() for view in tracing.outputs(returned)]
     tracing.write_back()
     return _like(returned, iter(arrays)), tracing.program.finish(wrapped.__name__)
@@ -244,7 +246,7 @@ class _Tracing:
             return value
         if not isinstance(value, TensorSpec):
             array = np.asarray(value)
-        kind = dtypes.parse(value.dtype if isinstance(value, TensorSpec) else array.dtype)
+        kind = dtypes.parse(value.dtype if isinstance(value, (TensorSpec, dtypes.Packed)) else array.dtype)
         shape = value.shape if isinstance(value, TensorSpec) else array.shape
         if not shape or min(shape) < 1:
             raise InputError(f"argument {name}: shape {list(shape)} has no elements or no dimension")
@@ -295,6 +297,12 @@ class _Tracing:
         for tensor, array in self.bound:
             if tensor.storage.index in written and isinstance(array, np.ndarray) and array.flags.writeable:
                 array[...] = tensor.array()
+
+
+def _host_array(view: View) -> np.ndarray:
+    """A copy of a tensor's values."""
+    array = view.array().copy()
+    return dtypes.Packed(array, view.layout.dtype) if view.layout.dtype in dtypes.PACKED else array
 
 
 def _is_array(value: Any) -> bool:

@@ -115,6 +115,8 @@ class Form:
     """TensorE: duration of LDWEIGHTS."""
     useful: bool = True
     """False for work that the algorithm did not ask for: transposes, reloads."""
+    spill: str = ""
+    """`save` or `reload` of a DMA that the compiler added for lack of SBUF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +383,10 @@ class ProgramBuilder:
             self.storages[number].bytes = self.storages[number].written = None
         return index
 
+    def issue_idle(self, op: Op, operands: tuple[View, ...], static: tuple = (), name: str | None = None) -> int:
+        """Append one instruction that, as it turns out when it runs, changes nothing."""
+        return self.append(self._form_of(op, operands, static), operands, name)
+
     def maker(self, storage: Storage) -> Issued | None:
         """The one instruction that has touched a storage, if it is among the newest; it wrote there."""
         if not self._recent or self._born[storage.index] < self._recent[0].index:
@@ -443,6 +449,15 @@ class ProgramBuilder:
     def order(self, first: int, then: int, at_issue: bool = False) -> None:
         """Ask that one instruction completes, or with at_issue has only been issued, before another starts."""
         self._order.append((first, then, at_issue))
+
+    def keep_order(self, first: int) -> None:
+        """Ask that each engine issues its instructions from `first` on in program order."""
+        newest: dict[tuple[int, Engine], int] = {}
+        for index in range(first, len(self._form)):
+            queue = (self._core[index], self.forms[self._form[index]].engine)
+            if queue in newest:
+                self.order(newest[queue], index, at_issue=True)
+            newest[queue] = index
 
     def accumulates(self, view: View) -> bool:
         """Whether a matmul into this PSUM region adds to an earlier one; remembers the region.

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim import allocation, compiler, dependences
+from sim import allocation, compiler, dependences, spilling
 from sim.allocation import Placement
 from sim.compiler import Options
 from sim.dependences import QUEUES, Dependences
-from sim.errors import InputError
+from sim.errors import CapacityError, InputError
 from sim.memory import PARTITIONS, Layout
 from sim.program import Form, Program
 from sim.trace import Finding
@@ -95,10 +95,19 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
     raises: CapacityError when memory runs out, InputError for instructions that wait for one another
     """
     options = options or Options()
-    rewritten = compiler.rewrite(program, options)
-    placement = allocation.place(rewritten, options)
+    rewritten, placement = _placed(compiler.rewrite(program, options), options)
     found = dependences.find(rewritten, placement)
     return time(rewritten, placement, found, options)
+
+
+def _placed(program: Program, options: Options) -> tuple[Program, Placement]:
+    """The program, spilled as little as its tiles allow, and where they lie."""
+    for candidate in spilling.candidates(program, options):
+        try:
+            return candidate, allocation.place(candidate, options)
+        except CapacityError as error:
+            full = error
+    raise full
 
 
 def time(program: Program, placement: Placement, found: Dependences, options: Options) -> Schedule:

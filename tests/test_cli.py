@@ -351,7 +351,10 @@ def test_summary_says_in_words_what_its_json_says(kept: str, capsys: pytest.Capt
     assert "~" + words.time(found["latency_ns"] * 1000) in second
     assert " ".join(verdict["evidence"][0]["sentence"].split()) in " ".join(text.split())
     rows = {line.split()[0]: line.split() for line in text.split("\n\nengine ")[1].split("\n\n")[0].splitlines()[1:]}
+    assert len(rows) == sum(use["instructions"] > 0 for use in found["engines"].values())
     for engine, use in found["engines"].items():
+        if not use["instructions"]:
+            continue
         assert rows[words.ENGINE_WORDS[ENGINE_NAMES.index(engine)]][-1] == str(use["instructions"])
 
 

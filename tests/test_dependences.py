@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -154,3 +155,197 @@ def test_dependences_order_what_byte_sets_order(seed: int, rename: bool, crowded
         assert ordered == wanted
         assert all(fast[pair][0] <= plain[pair][0] for pair in fast.keys() & plain.keys())
         assert named >= missed
+
+
+# -- case by case ------------------------------------------------------------------------------------
+
+
+def test_a_read_depends_on_the_last_write_only():
+    build = Builder()
+    tile = build.sbuf()
+    for engine in (Engine.VECTOR, Engine.SCALAR):
+        build.op(engine, (W, tile))
+    build.op(Engine.GPSIMD, (R, tile), (W, build.sbuf()))
+    assert between(build) == {(0, 1): (EdgeKind.OUTPUT, COMPLETION, False), (1, 2): (EdgeKind.FLOW, COMPLETION, False)}
+
+
+def test_a_write_need_not_wait_for_a_write_that_a_reader_waited_for():
+    build = Builder()
+    tile = build.sbuf()
+    build.op(Engine.VECTOR, (W, tile))
+    build.op(Engine.SCALAR, (R, tile), (W, build.sbuf()))
+    build.op(Engine.GPSIMD, (W, tile))
+    assert between(build) == {(0, 1): (EdgeKind.FLOW, COMPLETION, False), (1, 2): (EdgeKind.ANTI, COMPLETION, False)}
+
+
+def test_a_partial_read_leaves_the_write_to_be_waited_for():
+    build = Builder()
+    tile = build.sbuf()
+    build.op(Engine.VECTOR, (W, tile))
+    build.op(Engine.SCALAR, (R, build.cut_columns(tile, 0, 8)), (W, build.sbuf()))
+    build.op(Engine.GPSIMD, (W, tile))
+    assert (0, 2) in between(build)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        (((0, 64, 1),), ((64, 128, 1),), False),
+        (((0, 65, 1),), ((64, 128, 1),), True),
+        (((0, 128, 1), (0, 32, 1)), ((0, 128, 1), (32, 64, 1)), False),
+        (((0, 128, 1), (0, 33, 1)), ((0, 128, 1), (32, 64, 1)), True),
+        (((0, 128, 1), (0, 64, 2)), ((0, 128, 1), (1, 64, 2)), False),
+        (((0, 128, 1), (0, 64, 2)), ((0, 128, 1), (2, 64, 2)), True),
+        (((0, 128, 1), (0, 64, 2)), ((0, 128, 1), (3, 4, 1)), False),
+    ],
+    ids=["partitions", "one shared", "columns", "a shared column", "even and odd", "even twice", "even and one odd"],
+)
+def test_views_that_do_not_meet_do_not_wait(one: tuple, other: tuple, meet: bool):
+    build = Builder()
+    tile = build.sbuf(64)
+    build.op(Engine.VECTOR, (W, cut(tile, *one)))
+    build.op(Engine.SCALAR, (W, cut(tile, *other)))
+    assert ((0, 1) in between(build)) == meet
+
+
+def test_column_blocks_of_a_tensor_in_hbm_do_not_meet():
+    build = Builder()
+    result, tile = build.hbm(128, 256, role="OUT"), build.sbuf()
+    build.op(Engine.VECTOR, (W, tile))
+    for block in range(4):
+        build.dma(build.cut_columns(result, 64 * block, 64), tile)
+    assert set(between(build)) == {(0, k) for k in range(1, 5)}
+
+
+def test_tensor_engine_accumulates_in_its_own_order():
+    build = Builder()
+    left, bank = build.sbuf(), build.psum()
+    build.op(Engine.VECTOR, (W, left))
+    for role in (W, A, A):
+        build.op(Engine.TENSOR, (role, bank), (R, left))
+    build.op(Engine.VECTOR, (A, bank))
+    found = between(build)
+    assert found[1, 2] == found[2, 3] == (EdgeKind.ORDER, ISSUE, False)
+    assert found[3, 4] == (EdgeKind.FLOW, COMPLETION, False)
+    assert (1, 4) not in found
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "gate"),
+    [(Engine.VECTOR, Engine.VECTOR, ISSUE), (Engine.VECTOR, Engine.SCALAR, COMPLETION)],
+    ids=["same engine", "other engine"],
+)
+def test_an_overwrite_waits_for_issue_on_the_same_engine_only(first: Engine, then: Engine, gate: int):
+    build = Builder()
+    tile = build.sbuf()
+    build.op(Engine.GPSIMD, (W, tile))
+    build.op(first, (R, tile), (W, build.sbuf()))
+    build.op(then, (W, tile))
+    assert between(build)[1, 2] == (EdgeKind.ANTI, gate, False)
+
+
+def test_a_transfer_is_always_waited_for_to_its_end():
+    build = Builder()
+    tile = build.sbuf()
+    build.dma(tile, build.hbm(128, 64), Engine.SCALAR)
+    build.op(Engine.SCALAR, (R, tile), (W, build.sbuf()))
+    assert between(build)[0, 1] == (EdgeKind.FLOW, COMPLETION, False)
+
+
+def test_a_tile_at_the_bytes_of_a_dead_one_waits_for_its_last_access():
+    build = Builder()
+    build.program.device = build.program.device.replace({"sbuf.usable_partition_bytes": 640})
+    old, kept, new = build.sbuf(), build.sbuf(), build.sbuf()
+    build.op(Engine.VECTOR, (W, old))
+    build.op(Engine.SCALAR, (R, old), (W, kept))
+    build.op(Engine.GPSIMD, (W, new))
+    build.op(Engine.GPSIMD, (R, kept), (R, new), (W, build.sbuf(32)))
+    assert between(build)[1, 2] == (EdgeKind.ANTI, COMPLETION, True)
+
+
+def test_renaming_frees_a_reused_name_from_waiting():
+    def build() -> Builder:
+        build = Builder()
+        tile = build.sbuf()
+        for _ in range(2):
+            build.op(Engine.VECTOR, (W, tile))
+            build.op(Engine.SCALAR, (R, tile), (W, build.sbuf()))
+        return build
+
+    assert (1, 2) in between(build(), rename=False)
+    assert (1, 2) not in between(build(), rename=True)
+
+
+def test_renaming_leaves_partial_writes_and_in_place_updates_alone():
+    build = Builder()
+    tile = build.sbuf()
+    build.op(Engine.VECTOR, (W, tile))
+    build.op(Engine.VECTOR, (R, tile), (W, tile))
+    build.op(Engine.VECTOR, (W, build.cut_columns(tile, 0, 63)))
+    program = build.finish()
+    assert compiler.rename(program) is program
+
+
+def test_reading_what_nothing_wrote_is_found_without_values():
+    build = Builder()
+    tile = build.sbuf(name="cold")
+    build.op(Engine.VECTOR, (W, build.cut_columns(tile, 0, 32)))
+    build.op(Engine.SCALAR, (R, build.cut_columns(tile, 32, 32)), (W, build.sbuf()))
+    _, _, found = placed(build.finish())
+    assert [(finding.kind, finding.instruction) for finding in found.findings] == [("uninitialised_read", 1)]
+    assert "`cold`" in found.findings[0].sentence
+    assert "programs.py:" in found.findings[0].source
+
+
+def test_inputs_are_given_and_never_waited_for():
+    build = Builder()
+    source = build.hbm(128, 64)
+    for engine in (Engine.SYNC, Engine.SCALAR):
+        build.dma(build.sbuf(), source, engine)
+    program, placement, found = placed(build.finish())
+    assert found.predecessor.size == 0
+    assert found.findings == ()
+
+
+def test_tiles_laid_over_one_another_by_the_kernel_wait_for_one_another():
+    build = Builder()
+    one, other = build.sbuf(address=(0, 0)), build.sbuf(address=(0, 128))
+    build.op(Engine.VECTOR, (W, one))
+    build.op(Engine.SCALAR, (W, other))
+    build.op(Engine.GPSIMD, (R, one), (W, build.sbuf()))
+    found = between(build)
+    assert found[0, 1][0] is EdgeKind.OUTPUT
+    assert found[1, 2][0] is EdgeKind.FLOW
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="measures compiled code")
+def test_a_tensor_written_in_thirty_thousand_tiles_is_no_slower_a_tile_than_in_a_hundred():
+    def seconds(rows: int, columns: int) -> float:
+        build = Builder()
+        result, tile = build.hbm(8 * rows, 8 * columns, role="OUT"), build.sbuf(8, 8)
+        build.op(Engine.VECTOR, (W, tile))
+        number = build.program._form[build.dma(cut(result, (0, 8, 1), (0, 8, 1)), tile)]
+        for row in range(rows):
+            for column in range(columns):
+                view = cut(result, (8 * row, 8 * row + 8, 1), (8 * column, 8 * column + 8, 1))
+                build.program.append(number, (view, tile))
+        program = build.finish()
+        placement = allocation.place(program, Options())
+        start = time.process_time()
+        found = dependences.find(program, placement)
+        spent = time.process_time() - start
+        assert np.array_equal(np.unique(found.predecessor), [0, 1])
+        return spent / (rows * columns)
+
+    seconds(2, 2)
+    assert seconds(300, 100) < 20 * seconds(10, 10)
+
+
+@settings(max_examples=100)
+@given(spans=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), min_size=1, max_size=20))
+def test_the_last_occupants_of_bytes_are_known(spans: list[tuple[int, int]]):
+    low = np.array([low for low, _ in spans], np.int64)
+    high = low + np.array([size for _, size in spans], np.int64)
+    start, before = dependences._occupants(low, high, np.arange(low.size))
+    found = [before[a:b].tolist() for a, b in zip(start, start[1:])]
+    assert found == naive.occupants(low.tolist(), high.tolist(), list(range(low.size)))

@@ -192,6 +192,8 @@ def test_registers_carry_values():
         register, other = nisa.register_alloc(5), nisa.register_alloc()
         nisa.register_load(other, chip.tensor([[7]], "int32"))
         assert (int(register), int(other), list(range(other))) == (5, 7, [0, 1, 2, 3, 4, 5, 6])
+        assert not nisa.register_alloc(0)
+        assert other
         nisa.register_move(register, other)
         dst = chip.tensor((1, 1), "int32")
         nisa.register_store(dst, register)

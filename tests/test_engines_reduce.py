@@ -99,6 +99,16 @@ def test_a_cumulative_sum_goes_on_from_the_registers():
     np.testing.assert_allclose(shown, np.cumsum(both, axis=1), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("op", "expected"), [("multiply", [2, 6, 30]), ("minimum", [2, 2, 2]), ("subtract", [2, 1, 4])]
+)
+def test_a_cumulation_starts_from_what_leaves_values_alone(op, expected):
+    with Chip() as chip:
+        dst = chip.tensor((1, 3))
+        nisa.tensor_scalar_cumulative(dst, chip.tensor([[2.0, 3.0, 5.0]]), nl.add, AluOp(op), 0.0)
+    assert dst.array().tolist() == [expected]
+
+
 def test_a_cumulative_maximum_starts_where_it_is_told():
     with Chip() as chip:
         dst = chip.tensor((1, 3))

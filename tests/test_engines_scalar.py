@@ -177,7 +177,7 @@ def activated(device, op, memory="tensor", **options):
 def test_latency_is_what_profiles_show():
     assert activated("trn2", nl.exp).cost.latency_ps / 1000 == pytest.approx(706, abs=2)
     assert activated("trn1", nl.copy, "psum").cost.latency_ps / 1000 == pytest.approx(522, abs=2)
-    assert activated("trn2", nl.exp).cost.occupancy_ps / 1000 == pytest.approx(570, rel=0.18)
+    assert activated("trn2", nl.copy, "psum").cost.occupancy_ps / 1000 == pytest.approx(512 / 1.2 + 45, abs=1)
 
 
 def test_only_functions_with_a_table_ask_for_one():

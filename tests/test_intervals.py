@@ -70,7 +70,9 @@ def test_overlap_is_what_both_cover(first, second):
 @given(rows=pairs, low=st.integers(-50, 50), length=st.integers(0, 60))
 def test_clip_and_gaps_split_a_window(rows, low, length):
     window = set(range(low, low + length))
-    inside = points(*intervals.clip(*spans(rows), low, low + length))
+    start, end = intervals.clip(*spans(rows), low, low + length)
+    inside = points(start, end)
+    assert ((start < low + length) & (end > low)).all()
     free = points(*intervals.gaps(*spans(rows), low, low + length))
     assert inside == points(*spans(rows)) & window
     assert free == window - inside

@@ -296,6 +296,12 @@ def test_a_row_behind_a_semaphore_wait_has_the_cause_of_that_wait():
     assert (trace.instructions.wait[at], trace.instructions.wait_for[at]) == (Wait.DMA, row(trace, 11))
 
 
+def test_what_was_still_running_cannot_have_been_waited_for():
+    trace = small(lambda document: document["instruction"][5].update(timestamp=13_000))
+    at = row(trace, 14)
+    assert (trace.instructions.wait[at], trace.instructions.wait_for[at]) == (Wait.NONE, NONE)
+
+
 def test_a_gap_that_nothing_explains_is_unknown():
     def lonely(document):
         document["instruction"][5].pop("predecessors")
@@ -693,7 +699,7 @@ def test_a_folder_with_two_profiles_asks_which(explorer):
         readers.open(explorer.parent)
 
 
-def test_split_tables_are_joined_in_order(explorer):
+def test_split_tables_are_joined(explorer):
     path = explorer / "Instruction.parquet"
     table = pq.read_table(path)
     for part, start in enumerate(range(0, len(table), 4)):

@@ -207,6 +207,13 @@ def test_flops_and_their_ratios_follow_the_device_table():
     assert metrics["mbu_estimated_percent"] == pytest.approx(10_000 / (716e9 * 100e-9))
 
 
+def test_copies_out_of_psum_are_those_that_write_sbuf():
+    rows = [(0, 10, Engine.VECTOR, "COPY"), (10, 20, Engine.VECTOR, "COPY"), (20, 30, Engine.VECTOR, "COPY")]
+    metrics = summarize(made(rows, psum_read_bytes=[4, 8, 0], sbuf_write_bytes=[2, 0, 16]))
+    assert (metrics["psum_read_sbuf_write_count"], metrics["psum_read_sbuf_write_bytes"]) == (1, 2)
+    assert (metrics["psum_read_bytes"], metrics["sbuf_write_bytes"]) == (12, 18)
+
+
 def test_the_profiles_own_figures_win_over_the_device_table():
     trace = made([(0, 10, Engine.TENSOR, "MATMUL")], flops=[1_000_000], hbm_read_bytes=[1_000])
     machine = {"tensor_engine_clock_freq": 1.2, "hbm_ddr_bandwidth": 1e12, "num_physical_cores": 2}
@@ -291,7 +298,6 @@ def test_busy_intervals_of_dma_are_its_packets():
     assert (start.tolist(), end.tolist()) == ([3_000], [5_000])
 
 
-@pytest.mark.slow
 def test_a_million_rows_take_less_than_a_second():
     rng = np.random.default_rng(0)
     count = 1_000_000

@@ -61,7 +61,7 @@ def kernel(simulated: bool = True) -> Trace:
     """Load, two matmuls that overlap, a copy on the Scalar Engine, a store; each line of the kernel in a region."""
     text = Strings()
     starts = np.array([1_000_400, 3_000_600, 3_100_500, 3_500_000, 4_000_000, 4_600_000], np.int64)
-    ends = starts + np.array([60_000, 100_000, 500_000, 500_000, 400_499, 60_000])
+    ends = starts + np.array([60_200, 100_000, 500_000, 500_000, 400_499, 60_000])
     opcodes = ("DMA_DIRECT2D", "LDWEIGHTS", "MATMUL", "MATMUL", "ACTIVATE", "DMA_DIRECT2D")
     matmul = np.array([0, 0, 1, 1, 0, 0])
     instructions = Instructions(
@@ -332,7 +332,7 @@ def test_ns_columns_round_the_end_points_not_the_length(table):
     instruction = table("Instruction")
     assert instruction.start_ts.tolist() == [1000, 3001, 3101, 3500, 4000, 4600]
     assert (instruction.duration_ns == instruction.end_ts - instruction.start_ts).all()
-    assert instruction.duration_ns.tolist() == [60, 100, 500, 500, 400, 60]
+    assert instruction.duration_ns.tolist() == [61, 100, 500, 500, 400, 60]
 
 
 def test_instruction_columns_have_the_words_that_scripts_expect(table):
@@ -352,7 +352,7 @@ def test_instruction_columns_have_the_words_that_scripts_expect(table):
     assert instruction.nki_source_location.tolist() == [f"kernel.py:{line}" for line in (3, 4, 4, 5, 6, 7)]
     assert instruction.flops_transpose.sum() == 4_194_304
     assert instruction.dma_trigger_start_ts.dropna().tolist() == [1500, 5000]
-    assert instruction.dma_wait_time_ns.dropna().tolist() == [440, 340]
+    assert instruction.dma_wait_time_ns.dropna().tolist() == [439, 340]
     assert instruction.pc.tolist() == [0, 0, 1, 2, 0, 1]
 
 
@@ -370,7 +370,7 @@ def test_dma_rows_point_at_their_transfer_and_trigger(table):
 def test_edges_tell_kind_and_gap(table):
     flow = table("Flow")
     assert flow[["in_id", "out_id", "dependency_type", "gap_time"]].values.tolist() == [
-        [7, 8, "FLOW_DEPENDENCE", 3001 - 1060],
+        [7, 8, "FLOW_DEPENDENCE", 3001 - 1061],
         [8, 9, "FLOW_DEPENDENCE", 3101 - 3101],
         [10, 11, "ANTI_DEPENDENCE", 0],
     ]
@@ -379,11 +379,23 @@ def test_edges_tell_kind_and_gap(table):
 def test_active_time_is_merged_and_in_lower_case(table):
     active = table("ActiveTime").sort_values("start_ts")
     assert active[["engine", "start_ts", "end_ts"]].values.tolist() == [
-        ["sync", 1000, 1060],
+        ["sync", 1000, 1061],
         ["tensor", 3001, 4000],
         ["scalar", 4000, 4400],
         ["sync", 4600, 4660],
     ]
+
+
+def test_active_time_leaves_semaphore_waits_out(tmp_path):
+    text = Strings()
+    rows = Instructions(
+        start_ps=np.array([0, 50_000]),
+        end_ps=np.array([50_000, 60_000]),
+        opcode=text.codes(("EVENT_SEMAPHORE", "DRAIN")),
+    )
+    tracefile.write(Trace(Meta(False, "trn2", ""), text, rows), tmp_path / "t")
+    active = pd.read_parquet(tmp_path / "t" / "ActiveTime.parquet")
+    assert active[["start_ts", "end_ts"]].values.tolist() == [[50, 60]]
 
 
 def test_estimates_say_so(table):

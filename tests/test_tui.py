@@ -48,8 +48,8 @@ def drive(script: Script, trace: Trace | None = None, size: tuple[int, int] = (1
     return app
 
 
-async def until(pilot: Pilot, met: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for what a thread beside the screen brings."""
+async def until(pilot: Pilot, met: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait for what a thread beside the screen brings; the first time it may compile."""
     end = time.monotonic() + seconds
     while not met():
         assert time.monotonic() < end, "waited in vain"
@@ -298,10 +298,20 @@ def test_c_goes_round_the_meanings_of_colour_and_the_picture_follows():
 
 
 def test_number_keys_open_the_tabs_and_backslash_takes_the_panel_away():
-    for key, word in zip("123456", ("time", "-bound", "busy", "FLOP", "region", "line"), strict=True):
+    for key, word in zip("12345", ("time", "-bound", "busy", "FLOP", "region"), strict=True):
         assert word in "\n".join(screen(press(key)).splitlines()[-10:]), key
     assert not state(press("backslash")).panel
     assert "I-1-0" not in screen(press("backslash"))
+
+
+def test_the_time_of_source_lines_is_added_up_beside_the_screen():
+    async def script(app: TerminalApp, pilot: Pilot) -> None:
+        assert not app.scene.counted
+        await pilot.press("6")
+        await until(pilot, lambda: app.scene.counted)
+        assert "attention.py:18" in screen(app)
+
+    drive(script)
 
 
 def test_tracks_are_pinned_hidden_folded_and_moved():
@@ -559,6 +569,19 @@ def test_sixteen_colours_are_the_terminals_own():
 )
 def test_the_depth_of_colour_is_what_the_terminal_says(environ: dict[str, str], depth: str):
     assert ink.detect(environ) == depth
+
+
+@pytest.mark.parametrize(
+    ("environ", "can"),
+    [
+        ({}, True),
+        ({"LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, False),
+        ({"LANG": "C"}, False),
+    ],
+)
+def test_a_locale_without_utf_8_gets_ascii(environ: dict[str, str], can: bool):
+    assert ink.speaks_utf8(environ) == can
 
 
 def test_the_theme_key_goes_round_dark_light_and_contrast():

@@ -270,6 +270,7 @@ def test_engines_are_counted_without_control(session):
     rows = {row.name: row for row in session.engine_rows()}
     assert rows["TensorE"].active_ps == 5_600_000
     assert rows["SyncE"].instructions == 2
+    assert {row.name: row.instructions for row in session.engine_rows(0, 28 * US)}["SyncE"] == 2
     assert rows["VectorE"].share_words == f"6{NARROW}%"
     assert rows["DMA, mean of 16"].active_ps == 3_600_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
@@ -303,14 +304,18 @@ def walk(component):
 
 def test_names_go_in_as_text_never_as_markup(monkeypatch, library):
     hostile = "<script>alert(1)</script>"
-    monkeypatch.setattr(Session, "open", lambda path: Session(attention(names={"MATMUL": hostile})))
+    trace = attention(names={"MATMUL": hostile})
+    named = replace(trace, meta=replace(trace.meta, kernel=hostile))
+    monkeypatch.setattr(Session, "open", lambda path: Session(named))
     other = Library(library.paths.values())
     parts = callbacks.panel(other, {"trace": "kernel", "row": 3})
     assert hostile in texts(parts)
     dangerous = {"dangerouslySetInnerHTML", "dangerously_allow_html", "srcDoc"}
     assert all(not dangerous & set(c.to_plotly_json()["props"]) for c in walk(parts))
     figure = callbacks.panel(other, {"trace": "kernel", "tab": "roofline"})
-    assert "<script" not in json.dumps([c.figure.to_json() for c in walk(figure) if hasattr(c, "figure")])
+    written = [str(c.figure.to_plotly_json()) for c in walk(figure) if hasattr(c, "figure")]
+    assert written
+    assert all("<script" not in text and "&lt;script" in text for text in written)
 
 
 # --- the one table of keys and the palette --------------------------------------------------------------------------

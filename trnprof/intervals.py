@@ -31,7 +31,7 @@ def union_ps(start: np.ndarray, end: np.ndarray) -> int:
 def clip(start: np.ndarray, end: np.ndarray, low: int, high: int) -> Spans:
     """The parts inside [low, high); intervals outside of it are left out."""
     start, end = np.asarray(start, np.int64), np.asarray(end, np.int64)
-    inside = (start < high) & (end > low)
+    inside = (start < high) & (end > low) & (low < high)
     return np.maximum(start[inside], low), np.minimum(end[inside], high)
 
 

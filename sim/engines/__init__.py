@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim.engines import (
+    collectives,
     cores,
     dma,
     gpsimd,
@@ -19,7 +20,9 @@ from sim.program import Op
 
 _MODULES = (tensor, vector, vector_reduce, vector_select, vector_v4, scalar, gpsimd, random, dma, sync, cores)
 
-OPS: dict[str, Op] = {op.call: op for module in _MODULES for op in vars(module).values() if isinstance(op, Op)}
+OPS: dict[str, Op] = {op.call: op for module in _MODULES for op in vars(module).values() if isinstance(op, Op)} | {
+    op.call: op for op in collectives.OPS.values()
+}
 """Every instruction by its call; a suffix tells apart the instructions that one call may become."""
 
 UNSUPPORTED: dict[str, str] = {}
@@ -34,6 +37,7 @@ GUESSED: dict[str, str] = {
     "dma_transpose": "descriptors; SBUF to SBUF at the efficiency of HBM to SBUF",
     "dropout": "which numbers are drawn",
     "exponential": "pipeline latency as other Vector instructions",
+    "fori_loop": "one branch an iteration on every engine, at the cost of a register move",
     "memset": "latency as tensor_copy; third-party measurements are lower",
     "nc_match_replace8": "cost as nc_find_index8; the printed min(64, N) is taken for a mistake",
     "nc_matmul": "matmuls in different row tiles do not overlap; what an operand of ones and zeros saves",

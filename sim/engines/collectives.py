@@ -14,6 +14,7 @@ import numpy as np
 
 from sim import dtypes
 from sim.engines import laws
+from sim.errors import InputError
 from sim.memory import Layout
 from sim.program import Cost, DmaCost, Form, Op, Role
 from sim.spec import Device
@@ -104,12 +105,29 @@ def steps(device: Device, kind: str, wire: float, ranks: int) -> int:
     return max(1, ranks // 2)
 
 
+class Patch:
+    """Elements of a flat destination that a collective writes; the others stay."""
+
+    def __init__(self, room: int, dtype: np.dtype):
+        self.values = np.zeros(room, dtype)
+        self.written = np.zeros(room, bool)
+
+    def put(self, at: int, values: np.ndarray) -> None:
+        """raises: InputError for elements beyond the destination"""
+        if at + values.size > self.values.size:
+            raise InputError(f"dsts: elements {at} to {at + values.size} of {self.values.size}")
+        self.values[at : at + values.size] = values
+        self.written[at : at + values.size] = True
+
+
 def compute(
-    arrays: list[np.ndarray], kind: str, outputs: int, ranks: int, results: Sequence[np.ndarray | None]
+    arrays: list[np.ndarray], kind: str, outputs: int, ranks: int, results: Sequence[np.ndarray | Patch | None]
 ) -> None:
     """results : what the ranks agreed that this one receives, None for what stays as it is"""
     for array, result in zip(arrays[:outputs], results, strict=True):
-        if result is not None:
+        if isinstance(result, Patch):
+            np.copyto(array, result.values.reshape(array.shape), where=result.written.reshape(array.shape))
+        elif result is not None:
             dtypes.store(array, result.reshape(array.shape))
 
 

@@ -50,6 +50,10 @@ def describe_move(device: Device, layouts: tuple[Layout, ...], engine: Engine) -
     return Form("nki.isa.register_move", engine, "WRITE", (), (), cost)
 
 
+def describe_branch(device: Device, layouts: tuple[Layout, ...], engine: Engine) -> Form:
+    return Form("nki.language.fori_loop", engine, "BRANCH", (), (), laws.sequencer(device))
+
+
 def compute_move(arrays: list[np.ndarray], engine: Engine) -> None:
     """The value goes to the register's holder."""
 
@@ -57,3 +61,4 @@ def compute_move(arrays: list[np.ndarray], engine: Engine) -> None:
 LOAD = Op("nki.isa.register_load", describe_load, compute_load)
 STORE = Op("nki.isa.register_store", describe_store, compute_store)
 MOVE = Op("nki.isa.register_move", describe_move, compute_move)
+BRANCH = Op("nki.language.fori_loop", describe_branch, None)

@@ -159,7 +159,7 @@ def describe_range(
     for number, bound in enumerate(bounds):
         checks.column(f"bound{number}", bound, on_true)
         checks.dtype_in(f"bound{number}", bound, (dtypes.float32,))
-    if on_false != FP32_MIN:
+    if np.float32(on_false) != np.float32(FP32_MIN):
         fail(f"on_false_value: {on_false}, must be FP32_MIN ({FP32_MIN})")
     if not -(2**24) < start <= 2**24 - on_true.elements:
         fail(f"range_start: {start} + {on_true.elements} elements leaves the exact integers of fp32 (2^24)")

@@ -163,7 +163,7 @@ def active_time(trace: Trace) -> tuple[Fields, int]:
             start, end = merge(rows.start_ps[mine], rows.end_ps[mine])
             parts.append((start, end, np.full(start.size, engine), np.full(start.size, core)))
     joined = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 4
-    names = ENGINE_NAMES
+    names = tuple(name.lower() for name in ENGINE_NAMES)
     fields = {**span(joined[0], joined[1]), "engine": Text(joined[2], names), "pcore_idx": joined[3]}
     return fields, joined[0].size
 

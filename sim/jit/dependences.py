@@ -333,6 +333,8 @@ def inherit(nodes, heads, counters, storages, storage, old):
 def settle(nodes, heads, counters, storages, before, storage):
     """At the first access to a storage, take over what is left of those that lay at its bytes."""
     storages[storage, S_BORN] = 1
+    if storages[storage, S_GROUP] < 0:
+        return
     for b in range(storages[storage, S_BEFORE], storages[storage, S_BEFORE_END]):
         if storages[before[b], S_GROUP] != storages[storage, S_GROUP]:
             inherit(nodes, heads, counters, storages, storage, before[b])
@@ -343,14 +345,16 @@ def find(instructions, operands, roles, layouts, storages, before, heads, nodes,
     """Fill the edges of all instructions; 0, or what ran full."""
     for i in range(instructions.shape[1] - 1):
         instructions[EDGE, i] = counters[EDGES]
+        operand, end = instructions[OPERAND, i], instructions[OPERAND, i + 1]
+        for k in range(operand, end):
+            if not storages[operands[k, 0], S_BORN]:
+                settle(nodes, heads, counters, storages, before, operands[k, 0])
         for step in range(3):
-            for k in range(instructions[OPERAND, i], instructions[OPERAND, i + 1]):
+            for k in range(operand, end):
                 role, storage = np.int64(roles[k]), operands[k, 0]
                 group = storages[storage, S_GROUP]
                 if group < 0 or (step > 0 and (role == READ) != (step == 1)):
                     continue
-                if not storages[storage, S_BORN]:
-                    settle(nodes, heads, counters, storages, before, storage)
                 locate(operands, layouts, storages, nodes, k)
                 low, size = storages[group, G_LOW], storages[group, G_CELL_BYTES]
                 first = storages[group, G_CELL] + (nodes[BOX, LOW] - low) // size

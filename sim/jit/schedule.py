@@ -476,5 +476,5 @@ def turn(start, predecessor, kind, gate, instructions, edges):
     for i in range(n):
         for e in range(start[i], start[i + 1]):
             j = predecessor[e]
-            edges[filled[j]] = i * 16 + kind[e] + 4 * gate[e]
+            edges[filled[j]] = i * 16 + np.int64(kind[e]) + 4 * np.int64(gate[e])
             filled[j] += 1

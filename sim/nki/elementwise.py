@@ -75,12 +75,13 @@ def broadcast_partitions(tile: NkiTensor, partitions: int, dtype: Any = None) ->
 
 def _ones(partitions: int) -> NkiTensor:
     """The row of ones that broadcasts multiply by, written once a kernel."""
-    constants = builder().constants
-    if ("ones", partitions) not in constants:
+    program = builder()
+    constants, key = program.constants, (program.core, "ones", partitions)
+    if key not in constants:
         ones = new_tile((1, partitions), FP32)
         isa.memset(ones, 1.0)
-        constants["ones", partitions] = ones
-    return constants["ones", partitions]
+        constants[key] = ones
+    return constants[key]
 
 
 def _unary(name: str) -> Function:

@@ -7,7 +7,9 @@ wrappers that allocate a destination tile and issue `nki.isa` instructions, as t
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from abc import ABCMeta
+from dataclasses import MISSING, fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,18 @@ from sim.memory import PARTITIONS
 from sim.nki import isa
 from sim.nki.elementwise import *  # noqa: F403
 from sim.nki.elementwise import broadcast_partitions
+from sim.nki.loops import (
+    affine_range,
+    dynamic_range,
+    fori_loop,
+    sequential_range,
+    static_range,
+    while_loop,
+)
+from sim.nki.programs import device_print, no_reorder, num_programs, program_id, program_ndim
 from sim.nki.reductions import *  # noqa: F403
 from sim.nki.session import builder
+from sim.nki.shim import device
 from sim.nki.tensor import DynamicSlice, MemoryRegion, NkiTensor
 from sim.program import ProgramBuilder
 from sim.trace import Memory, RegionKind
@@ -39,12 +51,43 @@ private_hbm, shared_hbm = MemoryRegion.private_hbm, MemoryRegion.shared_hbm
 hbm = private_hbm
 
 
-class NKIObject:
+class _Fields(ABCMeta):
+    """What NKI's own compiler takes a class for: every attribute is a field, and a field may be left out."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        missing = _missing_fields(cls, args, named)
+        made = super().__call__(*args, **named, **dict.fromkeys(missing))
+        for name in missing:
+            object.__delattr__(made, name)
+        return made
+
+
+def _missing_fields(cls: type, args: tuple, named: dict) -> list[str]:
+    """Fields of a dataclass that a call neither gives nor that have a default; reading one later fails."""
+    if not is_dataclass(cls):
+        return []
+    asked = [field for field in fields(cls) if field.init][len(args) :]
+    return [f.name for f in asked if f.name not in named and f.default is MISSING and f.default_factory is MISSING]
+
+
+class NKIObject(metaclass=_Fields):
     """Base class that NKI up to 0.6 asks of a kernel's own classes."""
 
     def __init__(self, **kwargs: Any) -> None:
         for name, value in kwargs.items():
             setattr(self, name, value)
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """An attribute without annotation is a field for `@dataclass` too."""
+        super().__init_subclass__(**named)
+        known = cls.__dict__.get("__annotations__", {})
+        plain = [name for name, value in vars(cls).items() if name not in known and _is_default(name, value)]
+        cls.__annotations__ = {**known, **dict.fromkeys(plain, Any)}
+
+
+def _is_default(name: str, value: Any) -> bool:
+    code = (staticmethod, classmethod, property, type, FunctionType)
+    return not name.startswith("__") and not isinstance(value, (*code, list, dict, set))
 
 
 class _TileSize:
@@ -59,7 +102,7 @@ class _TileSize:
 
     @property
     def psum_bank_fmax_bytes(self) -> int:
-        return int(builder().device["psum_bank_bytes"])
+        return int(device()["psum_bank_bytes"])
 
     @property
     def psum_bank_fmax(self) -> int:
@@ -70,15 +113,15 @@ class _TileSize:
 
     @property
     def psum_num_banks(self) -> int:
-        return int(builder().device["psum_banks"])
+        return int(device()["psum_banks"])
 
     @property
     def sbuf_size_bytes(self) -> int:
-        return int(builder().device["sbuf_bytes"])
+        return int(device()["sbuf_bytes"])
 
     @property
     def sbuf_fmax_bytes(self) -> int:
-        return int(builder().device["sbuf_partition_bytes"])
+        return int(device()["sbuf_partition_bytes"])
 
     total_available_sbuf_size = sbuf_fmax_bytes
 
@@ -285,79 +328,3 @@ def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: 
 
 def ds(start: int, size: int) -> DynamicSlice:
     return DynamicSlice(start, size)
-
-
-# -- loops -----------------------------------------------------------------------------------------
-
-
-def _loop(kind: str, start: Any, stop: Any, step: int) -> Iterator[int]:
-    """Iterate eagerly; instructions issued within belong to the loop's region."""
-    first, last = (0, start) if stop is None else (start, stop)
-    program = builder()
-    return _iterate(program, kind, program.here(), range(int(first), int(last), int(step)))
-
-
-def _iterate(program: ProgramBuilder, kind: str, source: int, numbers: range) -> Iterator[int]:
-    line = (program.strings[source] or "").rsplit(":", 1)[-1]
-    with program.inside(RegionKind.LOOP, f"{kind} at line {line}", source):
-        yield from numbers
-
-
-def affine_range(start: Any, stop: Any = None, step: int = 1, **legacy: Any) -> Iterator[int]:
-    return _loop("affine_range", start, stop, step)
-
-
-def sequential_range(start: Any, stop: Any = None, step: int = 1, **legacy: Any) -> Iterator[int]:
-    return _loop("sequential_range", start, stop, step)
-
-
-def static_range(start: Any, stop: Any = None, step: int = 1, **legacy: Any) -> Iterator[int]:
-    return _loop("static_range", start, stop, step)
-
-
-def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[int]:
-    return _loop("dynamic_range", start, stop, step)
-
-
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[int], None], step: int = 1) -> None:
-    for number in _loop("fori_loop", lower, upper, step):
-        body_fun(number)
-
-
-def while_loop(init: Any, body_fun: Callable[[Any], Any]) -> None:
-    raise UnsupportedError("nl.while_loop is not emulated", source=builder().where())
-
-
-# -- the launch ------------------------------------------------------------------------------------
-
-
-def program_id(axis: int = 0) -> int:
-    return builder().program[axis] if builder().program else 0
-
-
-def num_programs(axes: Any = 0) -> int:
-    grid = builder().grid
-    if not grid:
-        return 1
-    wanted = axes if isinstance(axes, (tuple, list)) else (axes,)
-    return int(np.prod([grid[axis] for axis in wanted]))
-
-
-def program_ndim() -> int:
-    return len(builder().grid)
-
-
-def device_print(*values: Any, **named: Any) -> None:
-    """Print tensors' values to stderr, as the vendor's simulator does on the host."""
-
-    [value.array() if isinstance(value, NkiTensor) and builder().values else value for value in values]
-
-
-class no_reorder:
-    """Instructions within keep program order; the emulator's look-ahead is bounded by the engines' windows anyway."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc: Any) -> None:
-        return None

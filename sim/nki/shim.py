@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim import spec
 from sim.errors import UnsupportedError
 from sim.nki import session
+from sim.spec import Device
 
 
 @dataclass(slots=True)
@@ -49,9 +50,20 @@ MODULES = {
     "neuronxcc.starfish.support.util": "sim.nki.legacy.starfish",
     "neuronxcc.starfish.support.dtype": "sim.nki.legacy.starfish",
 }
-"""Public module -> the emulator's; those that are not written yet raise when they are imported."""
+"""Public module -> the emulator's."""
 
 ROOTS = ("nki", "neuronxcc")
+
+
+def device() -> Device:
+    """The device of the running kernel, else of the stand-ins.
+
+    raises: InputError outside of both
+    """
+    current = setting.get()
+    if session.active() or current is None:
+        return session.builder().device
+    return spec.device(current.device)
 
 
 class MissingName(UnsupportedError, AttributeError):
@@ -102,11 +114,10 @@ def stand_ins(device: str = "trn2", values: bool = True, seed: int = 0) -> Itera
     refuser = _Refuser()
     current = Setting(device, values, seed)
     token = setting.set(current)
+    sys.meta_path.insert(0, refuser)
     try:
         for public, private in MODULES.items():
-            if importlib.util.find_spec(private) is not None:
-                _install(public, private)
-        sys.meta_path.insert(0, refuser)
+            _install(public, private)
         yield current
     finally:
         setting.reset(token)
@@ -114,3 +125,8 @@ def stand_ins(device: str = "trn2", values: bool = True, seed: int = 0) -> Itera
         for name in [name for name in sys.modules if name.split(".")[0] in ROOTS]:
             del sys.modules[name]
         sys.modules.update(saved)
+
+
+def in_place(device: str) -> AbstractContextManager:
+    """The stand-ins for kernels that import only when they run; those of an enclosing `with` stay."""
+    return nullcontext() if setting.get() is not None else stand_ins(device)

@@ -47,17 +47,19 @@ class DynamicSlice:
 class Index:
     """Where an indirect view takes its addresses from.
 
-    view   : the tensor that holds them
-    vector : one address a partition (gather, scatter) rather than one for all
-    stride : bytes that one unit of the index moves
+    view    : the tensor that holds them, None for a register
+    vector  : one address a partition (gather, scatter) rather than one for all
+    stride  : bytes that one unit of the index moves
+    outside : what is wrong with the place, if it lies outside the storage; only an instruction minds
     """
 
-    __slots__ = ("stride", "vector", "view")
+    __slots__ = ("outside", "stride", "vector", "view")
 
-    def __init__(self, view: NkiTensor, vector: bool, stride: int):
+    def __init__(self, view: NkiTensor | None, vector: bool, stride: int, outside: str | None = None):
         self.view = view
         self.vector = vector
         self.stride = stride
+        self.outside = outside
 
 
 class NkiTensor(View):
@@ -114,7 +116,7 @@ class NkiTensor(View):
         return not blocks or (len(blocks) == 1 and blocks[0][1] == self.layout.itemsize)
 
     def is_indirect(self) -> bool:
-        return self.indirection is not None
+        return self.indirection is not None and self.indirection.stride != 0
 
     def __len__(self) -> int:
         return self.layout.shape[0]
@@ -270,7 +272,9 @@ class NkiTensor(View):
         start = self.offset + (0 if offset is None else as_int(offset) * size)
         # Rows of a gather lie where the index says, wherever the pattern would put them.
         rows = 1 if vector_offset is not None else shape[0]
-        self._within(Layout((rows, *shape[1:]), strides, target, layout.memory, layout.pitch), start, "ap")
+        outside = self._outside(Layout((rows, *shape[1:]), strides, target, layout.memory, layout.pitch), start)
+        if outside is not None:
+            return NkiTensor(self.storage, layout, self.offset, Index(None, False, 0, f"ap: {outside}"))
         view = NkiTensor(self.storage, layout, start)
         if scalar_offset is None and vector_offset is None:
             return view
@@ -320,17 +324,19 @@ class NkiTensor(View):
         if program.values:
             value = int(index.array().reshape(-1)[0]) if isinstance(index, NkiTensor) else int(index)
         start = self.offset + value * stride
-        self._within(self.layout, start, "dynamic offset")
-        kept = Index(index, False, stride) if isinstance(index, NkiTensor) else None
-        return NkiTensor(self.storage, self.layout, start, kept)
+        outside = self._outside(self.layout, start)
+        held = index if isinstance(index, NkiTensor) else None
+        if outside is not None:
+            return NkiTensor(self.storage, self.layout, self.offset, Index(held, False, stride, f"offset {value}: {outside}"))
+        return NkiTensor(self.storage, self.layout, start, held if held is None else Index(held, False, stride))
 
-    def _within(self, layout: Layout, start: int, call: str) -> None:
+    def _outside(self, layout: Layout, start: int) -> str | None:
+        """What is wrong with a pattern that reaches beyond the storage."""
         last = start + layout.itemsize + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides) if s > 0)
         first = start + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides) if s < 0)
-        if first < 0 or last > self.storage.nbytes:
-            raise self._fault(
-                f"{call}: bytes {first} to {last} reach outside the {self.storage.nbytes} of `{self.name}`"
-            )
+        if first >= 0 and last <= self.storage.nbytes:
+            return None
+        return f"bytes {first} to {last} reach outside the {self.storage.nbytes} of `{self.name}`"
 
     def _keep_partition(self, call: str, kept: bool) -> None:
         if self.layout.pitch and not kept:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.program import Form, Role
-from sim.record.text import operand_codes
+from sim.record.text import operand_codes, paired
 from sim.schedule import Schedule
 from sim.trace import NONE, Engine, Memory, Strings, Wait
 
@@ -96,7 +96,7 @@ class Rows:
 
 def _passes(form: Form) -> int:
     """Pairs of LDWEIGHTS and MATMUL; 0 for what is a single row."""
-    return form.passes if form.engine is Engine.TENSOR and form.load_ps else 0
+    return form.passes if paired(form) else 0
 
 
 def instructions(rows: Rows) -> dict[str, np.ndarray]:
@@ -167,7 +167,9 @@ def _names(rows: Rows) -> np.ndarray:
 
 
 def _operands(rows: Rows) -> np.ndarray:
-    codes = operand_codes(rows.timed, rows.strings)[rows.instruction]
+    main, weights = operand_codes(rows.timed, rows.strings)
+    loading = rows.paired & (rows.step % 2 == 0)
+    codes = np.where(loading, weights[rows.instruction], main[rows.instruction])
     for row, number in enumerate(rows.loads.instruction.tolist(), rows.main):
         table = rows.timed.program.forms[rows.timed.program.form[number]].cost.table
         codes[row] = rows.strings.code(f"table_sel={table}")
@@ -217,6 +219,9 @@ def _amounts(rows: Rows) -> dict[str, np.ndarray]:
             columns[f"{name}_{way}_bytes"] = np.where(
                 none, 0, _by_form(rows, lambda form, m=memory, w=writes: touched(form, m, w, paired=False))
             )
+    for kind, way in (("save", "write"), ("reload", "read")):
+        added = _by_form(rows, lambda form, k=kind: form.spill == k)
+        columns[f"spill_{kind}_bytes"] = added * columns[f"hbm_{way}_bytes"]
     moving = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=True))
     stationary = columns["sbuf_read_bytes"] - moving
     whole = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=False))

@@ -12,34 +12,35 @@ from sim import dtypes
 from sim.memory import Layout, merge_dims
 from sim.program import Form, Role
 from sim.schedule import Schedule
-from sim.trace import Memory, Strings
+from sim.trace import Engine, Memory, Strings
 
 PSUM_BASE = 0x2000000
 DIMENSIONS = 3
 
 
-def operand_codes(timed: Schedule, strings: Strings) -> np.ndarray:
-    """Code of the operands' text for each instruction, int32[n]."""
-    program = timed.program
-    key, first, inverse = _distinct(timed)
-    del key
-    written = [_text(timed, number) for number in first.tolist()]
-    codes = np.array([strings.code(text) for text in written] or [0], np.int32)
-    return codes[inverse] if len(program) else np.zeros(0, np.int32)
+def operand_codes(timed: Schedule, strings: Strings) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of the operands' text for each instruction, int32[n]: of its only or its MATMUL rows, of its LDWEIGHTS rows.
+
+    A LDWEIGHTS shows the stationary tile, its MATMUL the moving tile and the destination.
+    """
+    first, inverse = _distinct(timed)
+    writer = _Writer(timed)
+    texts = [writer.texts(number) for number in first.tolist()]
+    main = strings.codes(text for text, _ in texts)
+    weights = strings.codes(text for _, text in texts)
+    return main[inverse], weights[inverse]
 
 
-def _distinct(timed: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(keys, first instruction of each key, key of each instruction): same form, same addresses and tensors."""
+def _distinct(timed: Schedule) -> tuple[np.ndarray, np.ndarray]:
+    """(first instruction, which of them each instruction equals): same form, same addresses and tensors."""
     program = timed.program
-    place = np.stack(
-        [storage_addresses(timed)[program.operands[:, 0]] + program.operands[:, 1], _named(timed)[program.operands[:, 0]]]
-    )
-    mixed = _mix(_mix(place[0]) + place[1])
-    position = np.arange(len(mixed)) - np.repeat(program.operand_start[:-1], np.diff(program.operand_start))
-    mixed = _mix(mixed + position)
-    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(mixed)))
+    storage = program.operands[:, 0]
+    place = _mix(storage_addresses(timed)[storage] + program.operands[:, 1]) + _names(timed)[storage]
+    position = np.arange(len(place)) - np.repeat(program.operand_start[:-1], np.diff(program.operand_start))
+    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(_mix(_mix(place) + position))))
     sums = total[program.operand_start[1:]] - total[program.operand_start[:-1]]
-    return np.unique(_mix(sums + program.form), return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(_mix(sums + program.form), return_index=True, return_inverse=True)
+    return first, inverse
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
@@ -57,45 +58,75 @@ def storage_addresses(timed: Schedule) -> np.ndarray:
     return placement.offset + placement.partition * pitch if len(program.storages) else np.zeros(1, np.int64)
 
 
-def _named(timed: Schedule) -> np.ndarray:
+def _names(timed: Schedule) -> np.ndarray:
     """A number for each distinct name of a storage."""
     numbers: dict[tuple, int] = {}
     found = [numbers.setdefault((s.name, s.memory), len(numbers)) for s in timed.program.storages]
     return np.array(found or [0], np.int64)
 
 
-def _text(timed: Schedule, number: int) -> str:
-    """Operands of one instruction, then the tensors that they belong to."""
-    program = timed.program
-    form = program.forms[program.form[number]]
-    low, high = program.operand_start[number : number + 2].tolist()
-    operands = program.operands[low:high].tolist()
+class _Writer:
+    """Writes the operands of instructions; what a form has in common is put together once."""
+
+    def __init__(self, timed: Schedule):
+        self.program = timed.program
+        self.offset = timed.placement.offset.tolist()
+        self.partition = timed.placement.partition.tolist()
+        self.templates: dict[int, tuple[str, str]] = {}
+
+    def texts(self, number: int) -> tuple[str, str | None]:
+        """(operands, operands of the LDWEIGHTS rows) of one instruction."""
+        form = int(self.program.form[number])
+        if form not in self.templates:
+            self.templates[form] = _templates(self.program.forms[form])
+        low, high = self.program.operand_start[number : number + 2].tolist()
+        operands = self.program.operands[low:high].tolist()
+        places = [self._place(*operand) for operand in operands]
+        names = [self.program.storages[operand[0]].name for operand in operands]
+        main, weights = self.templates[form]
+        return main.format(*places, *names), weights.format(*places, *names) if weights else None
+
+    def _place(self, index: int, offset: int, layout_index: int) -> str:
+        storage, layout = self.program.storages[index], Layout.by_index[layout_index]
+        if layout.memory is Memory.HBM:
+            return f"{storage.name}+{offset}{_pattern(layout)}"
+        partition, byte = divmod(offset, storage.pitch)
+        address = self.offset[index] + byte + (PSUM_BASE if layout.memory is Memory.PSUM else 0)
+        first = self.partition[index] + partition
+        return f"{address:#x}{_pattern(layout)}+p{first}" if first else f"{address:#x}{_pattern(layout)}"
+
+
+def _templates(form: Form) -> tuple[str, str]:
+    """Text of a form with fields for the places of its operands, then their names; the second is for LDWEIGHTS."""
     reads = [k for k, role in enumerate(form.roles) if role is Role.READ]
     writes = [k for k, role in enumerate(form.roles) if role is not Role.READ]
-    parts = [_function(form)] if form.function else []
-    for name, places in (("src", reads), ("dst", writes)):
-        for order, k in enumerate(places):
-            parts.append(f"{name}{order if order else ''}={_operand(timed, *operands[k])}")
-    if form.partitions:
-        parts.append(f"channels={form.partitions}")
-    sources = ",".join(program.storages[operands[k][0]].name for k in reads)
-    targets = ",".join(program.storages[operands[k][0]].name for k in writes)
-    return " ".join([*parts, f"tensors={sources}->{targets}"])
+    head = [_function(form)] if form.function else []
+    if not paired(form):
+        channels = [f"channels={form.partitions}"] if form.partitions else []
+        return " ".join([*head, *_fields(form, "src", reads), *_fields(form, "dst", writes), *channels, _tensors(form, reads, writes)]), ""
+    size = f"{form.partitions}*{form.elements // (form.partitions * form.layouts[reads[1]].elements) or 1}"
+    main = [*head, *_fields(form, "src", reads[1:]), *_fields(form, "dst", writes), size, _tensors(form, reads[1:], writes)]
+    return " ".join(main), " ".join([*_fields(form, "src", reads[:1]), size, _tensors(form, reads[:1], [])])
+
+
+def paired(form: Form) -> bool:
+    """Whether TensorE shows it as pairs of LDWEIGHTS and MATMUL."""
+    return form.engine is Engine.TENSOR and form.load_ps > 0
+
+
+def _fields(form: Form, name: str, places: list[int]) -> list[str]:
+    return [f"{name}{order or ''}={dtypes.short(form.layouts[k].dtype)}@{{{k}}}" for order, k in enumerate(places)]
+
+
+def _tensors(form: Form, reads: list[int], writes: list[int]) -> str:
+    first = len(form.roles)
+    named = [",".join(f"{{{first + k}}}" for k in places) for places in (reads, writes)]
+    return "tensors=" + "->".join(name for name in named if name)
 
 
 def _function(form: Form) -> str:
-    return form.function.upper() if form.opcode == "ACTIVATE" else f"op={form.function.upper()}"
-
-
-def _operand(timed: Schedule, index: int, offset: int, layout_index: int) -> str:
-    storage, layout = timed.program.storages[index], Layout.by_index[layout_index]
-    pattern = _pattern(layout)
-    if layout.memory is Memory.HBM:
-        return f"{dtypes.short(layout.dtype)}@{storage.name}+{offset}{pattern}"
-    partition, byte = divmod(offset, storage.pitch)
-    address = int(timed.placement.offset[index]) + byte + (PSUM_BASE if layout.memory is Memory.PSUM else 0)
-    first = int(timed.placement.partition[index]) + partition
-    return f"{dtypes.short(layout.dtype)}@{address:#x}{pattern}{f'+p{first}' if first else ''}"
+    text = form.function.upper().replace("{", "{{").replace("}", "}}")
+    return text if form.opcode == "ACTIVATE" else f"op={text}"
 
 
 _patterns: dict[int, str] = {}

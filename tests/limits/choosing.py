@@ -161,6 +161,10 @@ CASES = {
             "num_valid_indices: 17, must be 1 to 16",
         ),
         (
+            lambda t: nisa.local_gather(t.s(16, 1), t.s(16, 64), t.s(16, 1, dtype="uint16"), 1, 0),
+            "num_valid_indices: 0, must be 1 to 16",
+        ),
+        (
             lambda t: nisa.local_gather(t.s(16, 15), t.s(16, 64), t.s(16, 1, dtype="uint16")),
             "dst: 15 elements a partition",
         ),

@@ -63,8 +63,8 @@ CASES = {
         ),
         (lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), 3.0), "operand 2 is 3.0 of type float, must be a tensor"),
         (
-            lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), t.s(8, 8), perf_mode="double_row"),
-            "perf_mode: 'double_row', must be one of matmul_perf_mode.none",
+            lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), t.s(8, 8), perf_mode="triple_row"),
+            "perf_mode: 'triple_row', must be one of matmul_perf_mode.none",
         ),
     ],
     "nc_transpose": [
@@ -74,6 +74,7 @@ CASES = {
             r"dst: shape \[64, 64\], the transpose of data \[64, 32\]",
         ),
         (lambda t: nisa.nc_transpose(t.p(64, 64), half(t, 64, 64)), "dst: dtype float32, data has bfloat16"),
+        (lambda t: nisa.nc_transpose(t.s(64, 16), t.s(16, 64)), "dst: a tile in SBUF, must be in PSUM"),
         (lambda t: nisa.nc_transpose(t.s(64, 64), t.s(64, 64), engine=V), "data: 64 x 64 > 32 x 32"),
         (lambda t: nisa.nc_transpose(t.s(64, 64), t.s(64, 64), engine=G), "engine: gpsimd, must be tensor or vector"),
     ],
@@ -113,6 +114,10 @@ CASES = {
             "dst: dtype float32, a bit-vector operator needs",
         ),
         (lambda t: nisa.tensor_tensor(t.s(8, 8), t.s(8, 8), t.s(8, 8), AluOp("abs")), "op: abs takes one operand"),
+        (
+            lambda t: nisa.tensor_tensor(t.s(8, 8), t.s(8, 8), t.s(8, 8), nl.copy),
+            "op: copy takes one operand",
+        ),
         (lambda t: nisa.tensor_tensor(t.s(8, 8), t.s(8, 8), t.p(8, 8), nl.power), "data2: a tile in PSUM, GpSimd"),
         (
             lambda t: nisa.tensor_tensor(t.s(8, 8), t.s(8, 8), t.s(8, 8), nl.power, engine=V),

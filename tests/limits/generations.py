@@ -128,4 +128,16 @@ CASES = [
         "op0, op1: add, multiply",
     ),
     ("trn3", "dma_copy", lambda t: nisa.dma_copy(t.s(8, 8), t.h(8, 8), priority=4), "priority: 4, must be 0 to 3"),
+    (
+        "trn3",
+        "activate2",
+        lambda t: nisa.activate2(t.s(8, 8), EXP, t.s(8, 8), 1.0, 1.0, nl.multiply, None, reverse1=True),
+        "reverse1: True without op1",
+    ),
+    (
+        "trn3",
+        "activate2",
+        lambda t: nisa.activate2(t.s(8, 8), EXP, t.s(8, 8), 1.0, 1.0, None, None, reverse0=True),
+        "reverse0: True without op0",
+    ),
 ]

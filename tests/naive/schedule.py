@@ -99,7 +99,9 @@ def pop(heap: list, base: int, count: int) -> None:
     heap[base : base + count - 1] = sorted(heap[base : base + count])[1:]
 
 
-def turn(start: list[int], predecessor: list[int], kind: list[int], gate: list[int]) -> list[list[tuple[int, int, int]]]:
+def turn(
+    start: list[int], predecessor: list[int], kind: list[int], gate: list[int]
+) -> list[list[tuple[int, int, int]]]:
     """(waiter, kind, gate) of all successors of each instruction."""
     found: list[list[tuple[int, int, int]]] = [[] for _ in start[1:]]
     for waiter in range(len(start) - 1):

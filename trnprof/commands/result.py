@@ -113,6 +113,7 @@ def _engines(trace: Trace) -> str:
             words.count(use.instructions),
         )
         for use in engines(trace)
+        if use.instructions
     ]
     return columns(rows, frozenset((1, 2, 3)))
 

@@ -39,7 +39,7 @@ def _declare_options(parser: ArgumentParser) -> None:
 def execute(args: Namespace) -> int:
     """Emulate one kernel, or every kernel that a script launches, unmodified.
 
-    trnprof run FILE.py::KERNEL --arg x=bf16[128,512] --arg scale=0.5
+    trnprof run FILE.py::KERNEL --arg 'x=bf16[128,512]' --arg scale=0.5
     trnprof run SCRIPT.py ARGS…
     """
     if "::" in args.target:

@@ -36,20 +36,21 @@ class Receipt:
         if sentence not in self._remarks:
             self._remarks.append(sentence)
 
-    def balance(self, table: str) -> int:
-        """Rows that are neither shown nor set aside; 0 when the receipt is sound."""
-        return self._read[table] - self._shown[table] - sum(self._aside.get(table, {}).values())
-
     def notes(self, warnings: Iterable[str] = ()) -> tuple[str, ...]:
         """The receipt as sentences, after the profile's own warnings."""
-        return (*warnings, *(self._line(table) for table in sorted(self._read)), *self._rest(), *self._remarks)
+        whole = [table for table in sorted(self._read) if self._read[table] == self._shown[table]]
+        parts = [self._line(table) for table in sorted(self._read) if table not in whole]
+        return (*warnings, *self._all(whole), *parts, *self._rest(), *self._remarks)
+
+    def _all(self, tables: list[str]) -> list[str]:
+        names = ", ".join(f"{table} ({self._read[table]})" for table in tables if self._read[table])
+        return [f"Import receipt: every row is shown of {names}."] if names else []
 
     def _line(self, table: str) -> str:
-        read, shown = self._read[table], self._shown[table]
         aside = self._aside.get(table, Counter())
         reasons = "; ".join(f"{rows} {reason}" for reason, rows in sorted(aside.items()))
-        kept = f"{shown} shown + {sum(aside.values())} quarantined"
-        return f"Import receipt, {table}: {read} rows in = {kept}{f' ({reasons})' if reasons else ''}."
+        kept = f"{self._shown[table]} shown + {sum(aside.values())} quarantined ({reasons})"
+        return f"Import receipt, {table}: {self._read[table]} rows in = {kept}."
 
     def _rest(self) -> list[str]:
         if not self._left:

@@ -27,11 +27,10 @@ def run(
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("the terminal view needs a terminal", remedy="`trnprof summary` prints the same figures")
     from trnprof.tui.app import TerminalApp
-    from trnprof.tui.ink import detect
+    from trnprof.tui.ink import detect, speaks_utf8
 
-    plain = ascii or (sys.stderr.encoding or "").lower().replace("-", "") != "utf8"
     found = detect(os.environ) if depth == "auto" else depth
-    app = TerminalApp(path, ascii_only=plain, colour=colour, depth=found)
+    app = TerminalApp(path, ascii_only=ascii or not speaks_utf8(os.environ), colour=colour, depth=found)
     code = app.run(mouse=mouse)
     if app.fault is not None:
         raise app.fault

@@ -29,7 +29,7 @@ from trnprof.tui.ink import Depth, Inkwell
 from trnprof.tui.screen import Picture, Scene
 from trnprof.tui.state import NONE, State
 from trnprof.view import Session
-from trnprof.view.keys import keys_of
+from trnprof.view.keys import TABS, keys_of
 from trnprof.view.palette import THEMES
 from trnprof.view.records import Hits
 
@@ -65,6 +65,10 @@ class Found(Message):
     def __init__(self, hits: Hits):
         super().__init__()
         self.hits = hits
+
+
+class Counted(Message):
+    """The time of every source line has been added up."""
 
 
 class Pane(Widget):
@@ -134,6 +138,7 @@ class TerminalApp(App[int]):
         self.before_typing: State | None = None
         self.canvas: Canvas | None = None
         self._edges: tuple[int, ...] = ()
+        self._counting = False
         self._began = time.monotonic()
         self._pressed: tuple[int, int] | None = None
         self._dragged = False
@@ -155,7 +160,7 @@ class TerminalApp(App[int]):
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def beside(self, job: Callable[[], None]) -> None:
+    def beside(self, job: Callable[[], object]) -> None:
         """Run a job in a thread that does not hold up leaving; it answers with a message."""
         threading.Thread(target=job, daemon=True).start()
 
@@ -163,14 +168,12 @@ class TerminalApp(App[int]):
         """Open the trace and paint it once, which fills every cache that the first key needs."""
         try:
             session = self.opener()
-            scene = Scene(session, actions.start(session, self.colour))
+            scene = Scene(session, actions.start(session, self.colour), counted=False)
             pages.page(scene, max(self.size.width, 80), max(self.size.height, 24))
         except Exception as fault:
             self.post_message(Failed(fault))
             return
         self.post_message(Opened(scene))
-        for answer in (session.regions, session.source_lines, session.roofline):
-            answer()
 
     def on_opened(self, message: Opened) -> None:
         self._timer.stop()
@@ -267,6 +270,16 @@ class TerminalApp(App[int]):
             self.before_typing = self.scene.state
         cells = self.picture.shape.cells if self.picture else self.size.width
         self.become(actions.act(action, self.scene, cells))
+        if self.scene is None or TABS[self.scene.state.tab] != "source" or self.scene.counted or self._counting:
+            return
+        self._counting = True
+        session = self.scene.session
+        self.beside(lambda: (session.source_lines(), self.post_message(Counted())))
+
+    def on_counted(self) -> None:
+        if self.scene is not None:
+            self.scene = replace(self.scene, counted=True)
+            self.repaint()
 
     def on_paste(self, event: events.Paste) -> None:
         if self.scene is not None and self.scene.state.overlay in prompts.PROMPTS:

@@ -135,3 +135,9 @@ def detect(environ: Mapping[str, str] = os.environ) -> Depth:
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):
         return "truecolor"
     return "256" if "256color" in term or "kitty" in term else "16"
+
+
+def speaks_utf8(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the locale can write more than ASCII; one that says nothing is taken to."""
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or "UTF-8"
+    return "utf8" in locale.lower().replace("-", "")

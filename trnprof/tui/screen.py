@@ -30,6 +30,8 @@ class Scene:
     session: Session
     state: State
     hits: Hits | None = None
+    counted: bool = True
+    """The time of the source lines is known; adding it up takes a moment on large traces."""
 
 
 @dataclass(slots=True)
@@ -261,6 +263,8 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
         case "regions":
             return panels.regions(session.regions(), width)
         case "source":
+            if not scene.counted:
+                return [[("adding up the time of each source line", ink.MID)]]
             return panels.sources(session.source_lines(), width)
     return selection(scene, height, width)
 

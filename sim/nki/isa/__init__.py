@@ -37,6 +37,7 @@ from sim.nki.isa.issuing import NkiInstruction
 from sim.nki.isa.random import dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed
 from sim.nki.isa.registers import VirtualRegister, register_alloc, register_load, register_move, register_store
 from sim.nki.isa.scalar import activate2, activation, activation_reduce
+from sim.nki.isa.scalars import NkiScalar, scalar_load, scalar_store
 from sim.nki.isa.tensor import nc_matmul, nc_matmul_mx, nc_transpose
 from sim.nki.isa.vector import memset, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar, tensor_tensor
 from sim.nki.isa.vector_reduce import (
@@ -58,9 +59,11 @@ from sim.nki.isa.vector_select import (
 )
 from sim.nki.isa.vector_v4 import exponential, quantize_mx
 from sim.nki.session import builder
+from sim.nki.shim import device
 
 __all__ = [
     "NkiInstruction",
+    "NkiScalar",
     "VirtualRegister",
     "activate2",
     "activation",
@@ -108,6 +111,8 @@ __all__ = [
     "register_store",
     "rng",
     "scalar_engine",
+    "scalar_load",
+    "scalar_store",
     "scalar_tensor_tensor",
     "select_reduce",
     "sendrecv",
@@ -131,7 +136,7 @@ __all__ = [
 
 def get_nc_version() -> nc_version:
     """The NeuronCore generation that the kernel runs on."""
-    return nc_version(builder().device.generation)
+    return nc_version(device().generation)
 
 
 def get_nc_sub_version() -> int:

@@ -10,7 +10,7 @@ from sim.errors import InputError
 from sim.memory import View
 from sim.nki import functions
 from sim.nki.isa import enums
-from sim.nki.isa.issuing import NkiInstruction, check_dtype, issue_transfer, member, no_tensor
+from sim.nki.isa.issuing import NkiInstruction, check_dtype, issue_idle, issue_transfer, member, no_tensor
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
 from sim.program import Op, ProgramBuilder
@@ -39,6 +39,8 @@ def dma_copy(
     )
     operands, indirect = _indirect(program, engines.COPY, dst, src)
     skip = member(oob_mode, enums.oob_mode, "dma_copy", "oob_mode") == "skip"
+    if skip and any(side.indirection is not None and side.indirection.outside for side in (dst, src)):
+        return issue_idle(program, engines.COPY, operands, (mode, asked, indirect), name)
     return issue_transfer(program, engines.COPY, operands, (mode, asked, indirect), name, skip=skip)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,7 +16,7 @@ from sim.errors import InputError, UnsupportedError
 from sim.memory import PARTITIONS, View
 from sim.nki.isa import enums
 from sim.nki.session import builder
-from sim.nki.tensor import NkiTensor
+from sim.nki.tensor import Index, NkiTensor
 from sim.program import Op, ProgramBuilder
 from sim.trace import Engine
 
@@ -90,6 +91,14 @@ def issue_transfer(
     return NkiInstruction(program, index, index)
 
 
+def issue_idle(
+    program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None
+) -> NkiInstruction:
+    """Append a transfer that finds its dynamic offset out of bounds and, as asked, moves nothing."""
+    index = program.issue_idle(op, operands, static, name)
+    return NkiInstruction(program, index, index)
+
+
 def _append(
     program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None, numbers: dict
 ) -> int:
@@ -111,7 +120,11 @@ def _append_special(
     numbers: dict,
 ) -> NkiInstruction:
     """An instruction with a dynamic offset, or with a tfloat32 operand."""
-    loads = [_load_offset(program, op, view, on) for view in operands if view.indirection is not None]
+    indices = [view.indirection for view in operands if view.indirection is not None]
+    for index in indices:
+        if index.outside is not None:
+            raise InputError(f"{op.call}: {index.outside}", source=program.where())
+    loads = [_load_offset(program, op, index, on) for index in indices if index.view is not None]
     index = _append(program, op, operands, static, name, numbers)
     if program.values:
         _round_tf32(operands)
@@ -128,12 +141,11 @@ def _round_tf32(operands: tuple[View, ...]) -> None:
             array[...] = dtypes.round_tf32(array)
 
 
-def _load_offset(program: ProgramBuilder, op: Op, view: NkiTensor, on: Engine) -> int:
+def _load_offset(program: ProgramBuilder, op: Op, index: Index, on: Engine) -> int:
     """The sequencer reads a dynamic offset into a register before the instruction that uses it."""
-    if view.indirection.vector:
+    if index.vector:
         raise UnsupportedError(f"{op.call}: an operand with vector_offset", source=program.where())
-    index = view.indirection.view
-    return program.issue(sync.LOAD, (index,), (on,))
+    return program.issue(sync.LOAD, (index.view,), (on,))
 
 
 def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError:
@@ -158,12 +170,14 @@ def _check_start(view: View, pitch: int) -> None:
 
 
 def member(value: Any, kind: type[Enum], call: str, argument: str) -> str:
-    """The name of an enum member.
+    """The name of an enum member; its number stands for it.
 
     raises: InputError for anything else
     """
     if type(value) is kind:
         return value._name_
+    with suppress(ValueError):
+        return kind(value)._name_
     known = ", ".join(f"{kind.__name__}.{item.name}" for item in kind)
     raise InputError(f"nki.isa.{call}: {argument}: {value!r}, must be one of {known}", source=builder().where())
 

@@ -40,6 +40,9 @@ CONVERT = (
     "write it again with: neuron-explorer view -n FILE.neff -s FILE.ntff --output-format parquet --output-file DIR"
 )
 
+ABOUT = ("summary", "metadata", "warnings", "neff_header", "profile_info", "dma_queues_info")
+"""Tables that become the meta and the names of queues."""
+
 _BYTES = (
     "hbm_read_bytes",
     "hbm_write_bytes",
@@ -100,7 +103,8 @@ def _draft(document: Document, receipt: Receipt) -> Draft:
     dma = within(dma, "dma", clock, receipt)
     whole = [row.aggregated == "yes" for row in dma.rows]
     names = {(core_of(row.subgraph), row.q_idx): row.q_name for row in document.dma_queues_info}
-    receipt.show("dma_queues_info", len(document.dma_queues_info))
+    for table in ABOUT:
+        receipt.show(table, len(getattr(document, table)))
     draft = Draft(
         strings,
         receipt,

@@ -56,7 +56,6 @@ def _throttle(document: Document, clock: Clock, receipt: Receipt) -> Iterator[St
 
 def _usage(document: Document, clock: Clock, receipt: Receipt) -> Iterator[Step]:
     """Fullness: sbuf, sbuf_partition_32, psum, psum_bank_0."""
-    receipt.read("instruction_usage", len(document.instruction_usage))
     for row in document.instruction_usage:
         time = number(row.get("timestamp"))
         memory = {"sb": "sbuf", "psum": "psum"}.get(str(row.get("type")))

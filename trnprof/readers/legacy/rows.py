@@ -153,7 +153,7 @@ def decode(data: bytes, path: str, receipt: Receipt) -> Document:
         document = msgspec.json.decode(data, type=Document)
     except (msgspec.DecodeError, RecursionError):
         return _row_by_row(parse(data, path), path, receipt)
-    for table in _KINDS:
+    for table in Document.__struct_fields__:
         receipt.read(table, len(getattr(document, table)))
     return document
 
@@ -200,11 +200,12 @@ def _row_by_row(document: Any, path: str, receipt: Receipt) -> Document:
         rows = document.get(table) or []
         if not isinstance(rows, list):
             raise InputError(f"{path}: table `{table}` is a {type(rows).__name__}, not a list of rows")
+        receipt.read(table, len(rows))
         if table in _KINDS:
-            receipt.read(table, len(rows))
             tables[table] = _sound(rows, table, receipt)
         else:
             tables[table] = [row for row in rows if isinstance(row, dict)]
+            receipt.set_aside(table, "are not records", len(rows) - len(tables[table]))
     return Document(**tables)
 
 

@@ -1,0 +1,100 @@
+"""More tiles alive than SBUF holds: loads are repeated, computed values are saved once and reloaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sim
+from sim.compiler import Options
+from sim.errors import CapacityError
+from sim.nki import isa, language
+from sim.nki.kernel import Kernel
+from sim.spilling import needs_spilling, spill
+
+TILE = (128, 2048)
+COUNT = 40
+"""Tiles of 8 KiB a partition: 320 KiB where trn2 has 224."""
+SPILLING = Options(spill=True)
+
+
+def twice_loaded(x):
+    """Each block is loaded first, then all are used in the same order."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+    tiles = [language.load(x[block]) for block in range(COUNT)]
+    for block, tile in enumerate(tiles):
+        language.store(out[block], tile)
+    return out
+
+
+def twice_computed(x):
+    """As before, but what is kept is a computed value."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+    tiles = []
+    for block in range(COUNT):
+        tile = language.ndarray(TILE, x.dtype)
+        isa.tensor_scalar(tile, language.load(x[block]), language.add, 1.0)
+        tiles.append(tile)
+    for block, tile in enumerate(tiles):
+        language.store(out[block], tile)
+    return out
+
+
+def traced(kernel, options=SPILLING):
+    return sim.run(Kernel(kernel), sim.TensorSpec((COUNT, *TILE), "float32"), values=False, options=options)
+
+
+@pytest.mark.parametrize("kernel", [twice_loaded, twice_computed])
+def test_without_the_pass_a_full_memory_is_an_error_that_names_the_tile(kernel):
+    with pytest.raises(CapacityError) as error:
+        traced(kernel, Options())
+    assert "SBUF is full" in str(error.value)
+    assert "test_spilling.py" in str(error.value)
+
+
+def test_a_load_is_repeated_and_never_saved():
+    trace = traced(twice_loaded).trace
+    rows = trace.instructions
+    size = 4 * TILE[0] * TILE[1]
+    assert rows.spill_save_bytes.sum() == 0
+    repeated = int(rows.spill_reload_bytes.sum())
+    assert repeated > 0
+    assert repeated % size == 0
+    assert rows.hbm_read_bytes.sum() == COUNT * size + repeated
+    assert rows.hbm_write_bytes.sum() == COUNT * size
+
+
+def test_a_computed_value_is_saved_once_and_reloaded():
+    rows = traced(twice_computed).trace.instructions
+    size = 4 * TILE[0] * TILE[1]
+    saved, reloaded = int(rows.spill_save_bytes.sum()), int(rows.spill_reload_bytes.sum())
+    assert saved == reloaded > 0
+    assert rows.hbm_read_bytes.sum() == COUNT * size + reloaded
+    assert rows.hbm_write_bytes.sum() == COUNT * size + saved
+
+
+def test_what_remains_fits_the_limit():
+    program = traced(twice_computed).program
+    limit = int(program.device["sbuf.usable_partition_bytes"])
+    assert needs_spilling(program, limit)
+    for share in (1.0, 0.5):
+        assert not needs_spilling(spill(program, int(limit * share)), int(limit * share))
+
+
+def test_a_program_that_fits_is_left_alone():
+    def small(x):
+        out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+        language.store(out[0], language.load(x[0]))
+        return out
+
+    assert len(traced(small).program) == 2
+    np.testing.assert_array_equal(traced(small).trace.instructions.spill_reload_bytes, 0)
+
+
+def test_spilled_instructions_keep_the_source_line_of_what_needed_them():
+    trace = traced(twice_computed).trace
+    rows = trace.instructions
+    added = np.flatnonzero(rows.spill_reload_bytes)
+    assert {trace.strings[int(code)].rsplit("/", 1)[-1].split(":")[0] for code in rows.source[added]} == {
+        "test_spilling.py"
+    }
