@@ -35,11 +35,6 @@ class Format:
     def itemsize(self) -> int:
         return self.storage.itemsize
 
-    @property
-    def dtype(self) -> np.dtype:
-        """What NumPy takes it for: `np.zeros(shape, nl.float8_e4m3fn_x4)` is an array of plain integers."""
-        return self.storage
-
     def __eq__(self, other: object) -> bool:
         return self is other or other == self.name
 

@@ -177,6 +177,8 @@ class Program:
     findings: tuple[Finding, ...] = ()
     born: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """int64[storages]: instruction before which each storage was allocated."""
+    immediate: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    """int32[n]: equal where the values that a form does not hold (constants of an ALU operation) are equal."""
     kernel: str = ""
 
     def __len__(self) -> int:
@@ -208,6 +210,8 @@ class ProgramBuilder:
         self._forms: dict[Hashable, int] = {}
         self.forms: list[Form] = []
         self._form: list[int] = []
+        self._immediate: list[int] = []
+        self._immediates: dict[Hashable, int] = {}
         self._source: list[int] = []
         self._region: list[int] = []
         self._core: list[int] = []
@@ -375,7 +379,7 @@ class ProgramBuilder:
         immediates : values that only the result depends on
         """
         number = self._form_of(op, operands, static)
-        index = self.append(number, operands, name)
+        index = self.append(number, operands, name, self._immediate_of(immediates) if immediates else NONE)
         if self.values and op.compute is not None:
             self._compute(op, number, operands, static, immediates)
         self._recent = (*self._recent[-1:], Issued(index, op, operands, static))
@@ -431,10 +435,11 @@ class ProgramBuilder:
         dtypes.store(out, dtypes.to_fp32(out) + values if role is Role.ACCUMULATE else values)
         target.mark_written()
 
-    def append(self, number: int, operands: tuple[View, ...], name: str | None = None) -> int:
+    def append(self, number: int, operands: tuple[View, ...], name: str | None = None, immediate: int = NONE) -> int:
         """Append an instruction of a known form at the current source line."""
         index = len(self._form)
         self._form.append(number)
+        self._immediate.append(immediate)
         self._source.append(self.here())
         self._region.append(self.region)
         self._core.append(self.core)
@@ -489,6 +494,14 @@ class ProgramBuilder:
             number = self._forms[key] = self._describe(op, operands, static)
         return number
 
+    def _immediate_of(self, immediates: dict[str, Any]) -> int:
+        """A number that two instructions share when their immediates are equal; never shared by what cannot be compared."""
+        key = tuple(value for name, value in immediates.items() if name != "registers")
+        try:
+            return self._immediates.setdefault(key, len(self._immediates))
+        except TypeError:
+            return self._immediates.setdefault(object(), len(self._immediates))
+
     def _describe(self, op: Op, operands: tuple[View, ...], static: tuple) -> int:
         try:
             form = op.describe(self.device, tuple(view.layout for view in operands), *static)
@@ -534,6 +547,7 @@ class ProgramBuilder:
             regions=tuple(self.regions),
             strings=self.strings,
             form=np.array(self._form, np.int32),
+            immediate=np.array(self._immediate, np.int32),
             source=np.array(self._source, np.int32),
             region=np.array(self._region, np.int32),
             core=np.array(self._core, np.int16),

@@ -258,6 +258,7 @@ class _Walk:
             source=program.source[old],
             region=program.region[old],
             core=program.core[old],
+            immediate=program.immediate[old] if program.immediate.size else program.immediate,
             operand_start=np.concatenate(([0], np.cumsum(counts))),
             operands=np.array([value for row in self.operands for value in row], np.int64).reshape(-1, 3),
             names={int(self.place[index]): name for index, name in program.names.items()},

@@ -110,7 +110,7 @@ def _keep_packed_dtypes() -> None:
 
     def keeping(make: Callable) -> Callable:
         def made(shape: Any, dtype: Any = float, *args: Any, **named: Any) -> Any:
-            array = make(shape, dtype, *args, **named)
+            array = make(shape, getattr(dtype, "storage", dtype), *args, **named)
             return dtypes.Packed(array, dtype) if isinstance(dtype, dtypes.Format) else array
 
         return made

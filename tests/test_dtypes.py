@@ -52,6 +52,9 @@ def test_own_formats_equal_their_names():
     assert dtypes.tfloat32 == "tfloat32"
     assert dtypes.tfloat32 != dtypes.float32
     assert dtypes.float32 != dtypes.tfloat32
+    for dtype in dtypes.PACKED:
+        assert dtype != dtype.storage
+        assert dtype.storage != dtype
     assert (dtypes.float4_e2m1fn_x4.itemsize, dtypes.float8_e5m2_x4.itemsize) == (2, 4)
 
 

@@ -9,6 +9,7 @@ from sim import spec
 from sim.errors import InputError
 from sim.memory import Layout, View, contains, overlap
 from sim.nki.session import building
+from sim.nki import isa
 from sim.nki.tensor import DynamicSlice, NkiTensor
 from sim.program import ProgramBuilder
 from sim.trace import Memory
@@ -98,7 +99,6 @@ BAD = [
     (lambda t: t.reshape((5, 7)), "192 elements do not fill [5, 7]"),
     (lambda t: t.permute((1, 0, 2)), "dimension 0 of an on-chip tensor is the partition"),
     (lambda t: t.broadcast(1, 3), "dimension 1 has size 6, only 1 can be repeated"),
-    (lambda t: t.ap([[48, 4], [1, 60]]), "reach outside"),
     (lambda t: t[:, ::2].reshape((4, 24)), "without a copy"),
     (lambda t: t.reshape((2, 96)), "changes the partition"),
 ]
@@ -109,6 +109,12 @@ def test_an_impossible_view_names_the_numbers(program, take, words):
     with pytest.raises(InputError) as error:
         take(tensor(program, (4, 6, 8), Memory.SBUF))
     assert words in error.value.message
+
+
+def test_a_pattern_outside_its_tensor_is_refused_when_it_is_used(program):
+    outside = tensor(program, (4, 6, 8), Memory.SBUF).ap([[48, 4], [1, 60]])
+    with pytest.raises(InputError, match="memset: ap: bytes 0 to 816 reach outside the 768"):
+        isa.memset(outside, 0)
 
 
 def test_equal_layouts_are_one_object():

@@ -52,7 +52,7 @@ def describe_activation(
         checks.column(name, layout, data)
     if scale == "column" and vectors[0].dtype != dtypes.float32:
         fail(f"scale: dtype {checks.dtype_name(vectors[0].dtype)}, must be float32")
-    if bias == "column" and vectors[-1].dtype == dtypes.tfloat32:
+    if bias == "column" and vectors[-1].dtype is dtypes.tfloat32:
         fail("bias: dtype tfloat32, must be any other")
     if bias == "number" and device.generation <= laws.SHARING_GENERATION:
         fail(f"bias: a number, {device.neuroncore} takes a tile of shape [{data.partitions}, 1]")

@@ -95,6 +95,10 @@ CASES = {
             lambda t: nisa.tensor_copy(t.s(8, 8), t.s(8, 8, dtype="float8_e4m3fn_x4")),
             "dst: dtype float32, src has float8_e4m3fn_x4",
         ),
+        (
+            lambda t: nisa.tensor_copy(t.s(8, 8, dtype="uint32"), t.s(8, 8, dtype="float8_e4m3fn_x4")),
+            "dst: dtype uint32, src has float8_e4m3fn_x4",
+        ),
     ],
     "memset": [
         (lambda t: nisa.memset(t.h(8, 8), 0), "dst: a tile in HBM"),

@@ -378,7 +378,7 @@ def gaps(start, end, flags, rows, fine, coarse, window, out):
             i += size
             continue
         row = rows[i]
-        if start[row] - reach >= shortest:
+        if start[row] - reach >= shortest and start[row] > t0:
             out[filled, 0] = reach
             out[filled, 1] = start[row]
             out[filled, 2] = row

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import zlib
 from pathlib import Path
 
 from sim.errors import InputError
 from sim.trace import Trace
+from sim.tracefile import INDEX
+from trnprof.readers.parquet import TABLE_FILE
 
 HEAD_BYTES = 65_536
 GZIP_LIMIT = 8 << 30
 """Bytes that a compressed profile may unpack to."""
 
-OURS = "trnprof.json"
-"""What only a trace directory written by `sim.tracefile` has."""
-
-TABLE_FILE = re.compile(r"^([A-Za-z]+?)(?:_[0-9]+)?\.parquet$")
 SUPPORTED = "a trace directory, a Neuron Explorer Parquet directory, or a neuron-profile JSON (also .gz)"
 
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\x28\xb5\x2f\xfd": "zstd-compressed"}
@@ -84,7 +81,7 @@ def _open_directory(path: Path) -> Trace:
     if len(found) > 1:
         names = ", ".join(str(place) for place in found[:8])
         raise InputError(f"{path}: holds {len(found)} traces", remedy=f"open one of: {names}")
-    if (found[0] / OURS).exists():
+    if (found[0] / INDEX).exists():
         from sim import tracefile
 
         return tracefile.read(found[0])
@@ -96,7 +93,7 @@ def _open_directory(path: Path) -> Trace:
 def _trace_directories(path: Path, depth: int = 0) -> list[Path]:
     """Directories with tables: this one, else those below it (`profiles/global/<name>@latest`)."""
     entries = sorted(path.iterdir())
-    if any(entry.name == OURS or TABLE_FILE.match(entry.name) for entry in entries):
+    if any(entry.name == INDEX or TABLE_FILE.match(entry.name) for entry in entries):
         return [path]
     if depth == _DEPTH:
         return []

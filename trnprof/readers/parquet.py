@@ -16,7 +16,8 @@ from sim.trace import NONE, Strings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FILE = re.compile(r"^([A-Za-z]+?)(?:_([0-9]+))?\.parquet$")
+TABLE_FILE = re.compile(r"^([A-Za-z]+?)(?:_([0-9]+))?\.parquet$")
+"""Table and part; `DmaPacket_0` is a part of DmaPacket, DmaPacketAggregated another table."""
 
 
 class Source:
@@ -26,7 +27,7 @@ class Source:
         self.folder = folder
         found: dict[str, list[tuple[int, Path]]] = {}
         for entry in folder.iterdir():
-            match = _FILE.match(entry.name)
+            match = TABLE_FILE.match(entry.name)
             if match:
                 found.setdefault(match[1], []).append((int(match[2] or 0), entry))
         self.tables = {name: [path for _, path in sorted(parts)] for name, parts in found.items()}

@@ -1,0 +1,267 @@
+"""Runs public NKI kernels, unmodified, against their own references and prints what came of each.
+
+    python tests/corpora.py FOLDER [--only TEXT] [--json FILE] [--page FILE] [--seconds N]
+
+FOLDER holds checkouts under their GitHub names; corpora that are not there are left out. Each kernel runs in a process
+of its own. Nothing of the checkouts is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+CORPORA = ("tests.corpora_sdk", "tests.corpora_accelopt", "tests.corpora_fusion", "tests.corpora_samples")
+"""Modules with a function `cases(folder) -> list[Case]`."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one kernel."""
+
+    ran: bool = False
+    right: bool | None = None
+    """Values agree with the reference; None when there was nothing to compare."""
+    error: float | None = None
+    """Largest relative L2 distance of an output from its reference."""
+    tolerance: str = ""
+    shapes: str = ""
+    instructions: int | None = None
+    latency_us: float | None = None
+    seconds: float | None = None
+    """Of this machine, values and time."""
+    verdict: str = ""
+    findings: tuple[str, ...] = ()
+    reason: str = ""
+    """Why it failed, or has no time."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel of a corpus."""
+
+    corpus: str
+    file: str
+    """Relative to the folder of checkouts."""
+    kernel: str
+    run: Callable[[Path], Outcome]
+    device: str = "trn2"
+
+    @property
+    def id(self) -> str:
+        return f"{self.file}::{self.kernel}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """How near a result must be: relative L2, or NumPy's allclose."""
+
+    l2: float | None = None
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    def __str__(self) -> str:
+        return f"L2 {self.l2:g}" if self.l2 is not None else f"rtol {self.rtol:g}, atol {self.atol:g}"
+
+    def holds(self, got: Any, want: Any) -> bool:
+        import numpy as np
+
+        if self.l2 is not None:
+            return distance(got, want) <= self.l2
+        return bool(np.allclose(got.astype(np.float64), want.astype(np.float64), rtol=self.rtol, atol=self.atol))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with its inputs, and what it must compute."""
+
+    kernel: Any
+    inputs: tuple
+    reference: Callable[[], Any]
+    check: Check
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    shape_outputs: Callable[[Any, Any], Any] | None = None
+    """(result, reference) -> the result in the reference's shapes."""
+
+
+def distance(got: Any, want: Any) -> float:
+    """Relative L2."""
+    import numpy as np
+
+    a, b = (np.asarray(side).astype(np.float64) for side in (got, want))
+    norm = float(np.linalg.norm(b))
+    return float(np.linalg.norm(a - b)) / norm if norm else float(np.linalg.norm(a - b))
+
+
+@contextmanager
+def imported(path: Path, device: str, stubs: tuple[str, ...] = ()) -> Iterator[types.ModuleType]:
+    """A file of a checkout as a module, with the emulator's stand-ins; `stubs` are packages that it imports in vain."""
+    import sim
+
+    for name in stubs:
+        module = sys.modules[name] = types.ModuleType(name)
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)
+    sys.path.insert(0, str(path.parent))
+    with sim.stand_ins(device):
+        spec = importlib.util.spec_from_file_location(path.stem.replace(".", "_"), path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+def measure(launch: Launch, device: str) -> Outcome:
+    """Run a launch with values and time; a kernel that does not fit on the chip is still checked for its values."""
+    import sim
+    from sim import launch as launching
+    from sim.errors import CapacityError
+
+    known: dict[str, Any] = {"ran": True, "shapes": shapes_of(launch.inputs), "tolerance": str(launch.check)}
+    started = time.perf_counter()
+    try:
+        run = sim.run(launch.kernel, *launch.inputs, device=device, **launch.scalars)
+        result, findings = run.result, run.findings
+        known |= timed(run)
+    except CapacityError as error:
+        result, program = launching.evaluate(launch.kernel, *launch.inputs, device=device, **launch.scalars)
+        findings = program.findings
+        known |= {"instructions": len(program), "reason": f"no time: {error}"}
+    known |= {"seconds": time.perf_counter() - started, "findings": tuple(finding.sentence for finding in findings[:3])}
+    return Outcome(**known, **compared(launch, result))
+
+
+def timed(run: Any) -> dict[str, Any]:
+    import trnprof
+
+    verdicts = trnprof.classify(run.trace)
+    return {
+        "instructions": len(run.program),
+        "latency_us": run.latency_ns / 1e3,
+        "verdict": verdicts[0].bound if verdicts else "",
+    }
+
+
+def compared(launch: Launch, result: Any) -> dict[str, Any]:
+    want = launch.reference()
+    got = result if launch.shape_outputs is None else launch.shape_outputs(result, want)
+    pairs = list(zip(*(side if isinstance(side, (tuple, list)) else (side,) for side in (got, want)), strict=True))
+    wrong = [f"shape {a.shape}, reference {b.shape}" for a, b in pairs if a.shape != b.shape]
+    if wrong:
+        return {"right": False, "reason": wrong[0]}
+    error = max(distance(a, b) for a, b in pairs)
+    return {"right": all(launch.check.holds(a, b) for a, b in pairs), "error": error}
+
+
+def shapes_of(inputs: tuple) -> str:
+    return " ".join(str(list(value.shape)) for value in inputs if hasattr(value, "shape"))
+
+
+def cases(folder: Path) -> list[Case]:
+    return [case for name in CORPORA for case in importlib.import_module(name).cases(folder)]
+
+
+# -- the runner ------------------------------------------------------------------------------------
+
+
+def in_process(case: Case, folder: Path, seconds: float) -> Outcome:
+    """Run one case in a process of its own."""
+    command = [sys.executable, str(Path(__file__)), str(folder), "--case", case.id]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, cwd="/")
+    except subprocess.TimeoutExpired:
+        return Outcome(reason=f"more than {seconds:.0f} s")
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("OUTCOME "):
+            known = json.loads(line.removeprefix("OUTCOME "))
+            return Outcome(**{key: tuple(value) if isinstance(value, list) else value for key, value in known.items()})
+    last = done.stderr.strip().splitlines()
+    return Outcome(reason=last[-1] if last else f"ended with code {done.returncode}")
+
+
+def run_case(case: Case, folder: Path) -> Outcome:
+    try:
+        return case.run(folder)
+    except Exception as error:
+        return Outcome(reason=f"{type(error).__name__}: {error}")
+
+
+COLUMNS = ("corpus", "kernel", "ran", "values", "error", "instructions", "time", "verdict", "reason")
+
+
+def row(case: Case, outcome: Outcome) -> tuple[str, ...]:
+    values = {True: "right", False: "WRONG", None: "-"}[outcome.right] if outcome.ran else "-"
+    latency = "-" if outcome.latency_us is None else f"{outcome.latency_us:.1f} us"
+    return (
+        case.corpus,
+        case.kernel,
+        "yes" if outcome.ran else "NO",
+        values,
+        "-" if outcome.error is None else f"{outcome.error:.1e}",
+        "-" if outcome.instructions is None else str(outcome.instructions),
+        latency,
+        outcome.verdict or "-",
+        outcome.reason or "; ".join(outcome.findings),
+    )
+
+
+def page(rows: list[tuple[str, ...]]) -> str:
+    """The table in Markdown."""
+    cells = [COLUMNS, ("---",) * len(COLUMNS), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in line) + " |" for line in cells)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="cases whose corpus, file or kernel contains this")
+    parser.add_argument("--json", type=Path, help="write the outcomes here")
+    parser.add_argument("--page", type=Path, help="write the table here, in Markdown")
+    parser.add_argument("--seconds", type=float, default=900, help="most that a case may take")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    if options.case:
+        case = next(case for case in cases(folder) if case.id == options.case)
+        print("OUTCOME " + json.dumps(asdict(run_case(case, folder))))
+        return 0
+    done = []
+    for case in cases(folder):
+        if options.only in f"{case.corpus} {case.id}":
+            done.append((case, in_process(case, folder, options.seconds)))
+            print("  ".join(text[:width] for text, width in zip(row(*done[-1]), (20, 46, 3, 6, 8, 8, 12, 18, 160))), flush=True)
+    _write(options, done)
+    right = sum(outcome.right is True for _, outcome in done)
+    print(f"{len(done)} kernels: {sum(o.ran for _, o in done)} ran, {right} right", file=sys.stderr)
+    return 0 if right == len(done) else 1
+
+
+def _write(options: argparse.Namespace, done: list[tuple[Case, Outcome]]) -> None:
+    if options.json:
+        keys = [item.name for item in fields(Case) if item.name != "run"]
+        records = [{key: getattr(case, key) for key in keys} | asdict(outcome) for case, outcome in done]
+        options.json.write_text(json.dumps(records, indent=1))
+    if options.page:
+        options.page.write_text(page([row(*item) for item in done]) + "\n")
+
+
+if __name__ == "__main__":
+    from tests.corpora import main as entry
+
+    raise SystemExit(entry())

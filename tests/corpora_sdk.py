@@ -1,0 +1,44 @@
+"""aws-neuron-sdk `nki/test`: the legacy API's tests of single instructions, run as they are."""
+
+from __future__ import annotations
+
+import ast
+import io
+import unittest
+from functools import partial
+from pathlib import Path
+
+from tests.corpora import Case, Outcome, imported, timed
+
+FOLDER = "aws-neuron-sdk/nki/test"
+
+
+def cases(folder: Path) -> list[Case]:
+    """One for each test method, found without importing the files."""
+    found = []
+    for path in sorted((folder / FOLDER).glob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "unittest.TestCase" for base in node.bases):
+                methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+                tests = [name for name in methods if name.startswith("test_")]
+                file = str(path.relative_to(folder))
+                found += [
+                    Case("nki/test", file, f"{path.stem}.{test}", partial(run, file, node.name, test)) for test in tests
+                ]
+    return found
+
+
+def run(file: str, suite: str, test: str, folder: Path) -> Outcome:
+    """The test decides whether the values are right; time is that of its last launch."""
+    import sim
+    from sim.nki import shim
+
+    with imported(folder / file, "trn2") as module:
+        case = getattr(module, suite)(test)
+        setting = shim.setting.get()
+        before = len(setting.launches)
+        result = unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(case)
+        launches = setting.launches[before:] or setting.launches
+    faults = [text.strip().splitlines()[-1] for _, text in (*result.failures, *result.errors)]
+    known = timed(launches[-1]) if launches and isinstance(launches[-1], sim.Run) else {}
+    return Outcome(ran=True, right=not faults, tolerance="its own", reason="; ".join(faults), **known)
