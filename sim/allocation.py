@@ -26,9 +26,49 @@ SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Storages as arrays; versions of one storage share its record."""
+
+    records: tuple[Storage, ...]
+    """Each distinct record once."""
+    record: np.ndarray
+    """int64: place in `records` of each storage."""
+    memory: np.ndarray
+    """int8"""
+    pitch: np.ndarray
+    """int64: bytes a partition; 0 in HBM."""
+    nbytes: np.ndarray
+    """int64: bytes of all partitions."""
+    partitions: np.ndarray
+    """int64: 0 in HBM."""
+    source: np.ndarray
+    """int32: code of the line of its allocation."""
+
+    @classmethod
+    def of(cls, storages: tuple[Storage, ...]) -> Columns:
+        numbers: dict[int, int] = {}
+        record = np.array([numbers.setdefault(id(storage), len(numbers)) for storage in storages], np.int64)
+        records = tuple({id(storage): storage for storage in storages}.values())
+
+        def gathered(values: Iterable[int], kind: type) -> np.ndarray:
+            return np.fromiter(values, kind, len(records))[record]
+
+        return cls(
+            records=records,
+            record=record,
+            memory=gathered((storage.memory for storage in records), np.int8),
+            pitch=gathered((storage.pitch for storage in records), np.int64),
+            nbytes=gathered((storage.nbytes for storage in records), np.int64),
+            partitions=gathered((storage.partitions for storage in records), np.int64),
+            source=gathered((storage.source for storage in records), np.int32),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Per storage: where it lies and between which instructions; first and last are -1 when nothing accesses it."""
 
+    columns: Columns
     core: np.ndarray
     """int16: core of the first access."""
     partition: np.ndarray
@@ -65,22 +105,23 @@ def place(program: Program, options: Options) -> Placement:
 
     raises: CapacityError naming the allocation and what is alive beside it; InputError for an address outside
     """
+    columns = Columns.of(program.storages)
     core, first, last = _lives(program)
     partition = np.zeros(len(program.storages), np.int32)
     offset = np.zeros(len(program.storages), np.int64)
     strategies = {}
-    memory = np.array([storage.memory for storage in program.storages], np.int8)
-    _place_hbm(program, core, first, offset)
+    memory = columns.memory
+    _place_hbm(program, columns, first, offset)
     together = []
     for room in _rooms(program, options):
         for number in np.unique(core[(memory == room.memory) & (first >= 0)]).tolist():
             chosen = np.flatnonzero((memory == room.memory) & (core == number) & (first >= 0))
-            scene = _Scene(program, room, first, last, partition, offset)
+            scene = _Scene(program, columns, room, first, last, partition, offset)
             strategies[number, room.memory] = scene.fill(chosen)
             together += scene.together
     findings = tuple(_overlap(program, *pair) for pair in together if _share_partitions(program, *pair))
     pairs = np.array(together, np.int64).reshape(-1, 2)
-    return Placement(core, partition, offset, first, last, pairs, strategies, findings)
+    return Placement(columns, core, partition, offset, first, last, pairs, strategies, findings)
 
 
 def _lives(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -112,8 +153,12 @@ def _rooms(program: Program, options: Options) -> tuple[Room, Room]:
 class _Scene:
     """One memory of one core while it is filled."""
 
-    def __init__(self, program: Program, room: Room, first: np.ndarray, last: np.ndarray, partition, offset):
+    def __init__(self, program: Program, columns: Columns, room: Room, first, last, partition, offset):
         self.program = program
+        self.pitch = columns.pitch
+        self.fixed = np.array([record.address is not None for record in columns.records] or [False], bool)[
+            columns.record
+        ]
         self.room = room
         self.first = first
         self.last = last
@@ -123,12 +168,11 @@ class _Scene:
 
     def fill(self, chosen: np.ndarray) -> str:
         """Place these storages; the name of the strategy that succeeded."""
-        storages = self.program.storages
-        given = np.array([storages[index].address is not None for index in chosen.tolist()], bool)
-        fixed = self._fix(chosen[given])
+        given = self.fixed[chosen]
+        boxes = self._fix(chosen[given])
         tiles = chosen[~given]
         order = np.argsort(self.first[tiles], kind="stable")
-        return self._place(tiles[order], fixed)
+        return self._place(tiles[order], boxes, chosen[given])
 
     def _fix(self, chosen: np.ndarray) -> np.ndarray:
         """Take the kernel's own addresses; int64[f, 4] (low, high, first, last)."""
@@ -147,12 +191,12 @@ class _Scene:
         self.together += _together(chosen, boxes)
         return boxes
 
-    def _place(self, tiles: np.ndarray, fixed: np.ndarray) -> str:
+    def _place(self, tiles: np.ndarray, boxes: np.ndarray, fixed: np.ndarray) -> str:
         from sim.jit import allocation
 
         if not tiles.size:
             return "fixed"
-        pitches = np.array([self.program.storages[index].pitch for index in tiles.tolist()], np.int64)
+        pitches = self.pitch[tiles]
         first, last = self.first[tiles], self.last[tiles]
         by_last = np.argsort(last, kind="stable")
         offset = np.zeros(tiles.size, np.int64)
@@ -160,16 +204,11 @@ class _Scene:
         for name, strategy, unit in self.room.attempts:
             size = -(-pitches // unit) * unit
             rules = (strategy, self.room.limit, self.room.bank, ALIGNMENT)
-            placed = allocation.place(size, first, last, by_last, rules, fixed, offset)
+            placed = allocation.place(size, first, last, by_last, rules, boxes, offset)
             if placed == tiles.size:
                 self.offset[tiles] = offset
                 return name
-        raise self._full(tiles[placed], np.concatenate((tiles[:placed], self._fixed_alive(fixed))))
-
-    def _fixed_alive(self, fixed: np.ndarray) -> np.ndarray:
-        storages = self.program.storages
-        addressed = [i for i, s in enumerate(storages) if s.address is not None and s.memory is self.room.memory]
-        return np.array(addressed if fixed.size else [], np.int64)
+        raise self._full(tiles[placed], np.concatenate((tiles[:placed], fixed)))
 
     def _full(self, wanted: int, others: np.ndarray) -> CapacityError:
         """The error of a storage that found no room."""
@@ -229,10 +268,11 @@ def _overlap(program: Program, one: int, two: int) -> Finding:
     )
 
 
-def _place_hbm(program: Program, core: np.ndarray, first: np.ndarray, offset: np.ndarray) -> None:
+def _place_hbm(program: Program, columns: Columns, first: np.ndarray, offset: np.ndarray) -> None:
     """One tensor after the other, against the share of device memory that the cores in use have."""
     device = program.device
-    held = [i for i, s in enumerate(program.storages) if s.memory is Memory.HBM and (s.role != "INTERNAL" or first[i] >= 0)]
+    tensors = np.flatnonzero(columns.memory == Memory.HBM).tolist()
+    held = [index for index in tensors if program.storages[index].role != "INTERNAL" or first[index] >= 0]
     at = 0
     for index in held:
         storage = program.storages[index]

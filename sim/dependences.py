@@ -65,7 +65,9 @@ def find(program: Program, placement: Placement) -> Dependences:
     return _with_order(program, found) if len(program.order) else found
 
 
-def _run(program: Program, roles: np.ndarray, storages: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _run(
+    program: Program, roles: np.ndarray, storages: np.ndarray, before: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(instruction table, edges) of the kernel, which gets more room each time that it runs full."""
     from sim.jit import dependences as jit
 
@@ -134,8 +136,9 @@ def _storage_table(program: Program, placement: Placement, roles: np.ndarray) ->
     group = _merged(len(storages), placement.together)
     written = np.zeros(len(storages), bool)
     written[group[program.operands[roles != Role.READ, 0]]] = True
-    pitch = np.array([storage.pitch for storage in storages], np.int64)
-    size = np.array([storage.pitch or storage.nbytes for storage in storages], np.int64)
+    columns = placement.columns
+    pitch, size = columns.pitch, np.where(columns.pitch > 0, columns.pitch, columns.nbytes)
+    given = np.array([storage.role == "IN" for storage in columns.records] or [False], bool)
     table[:, jit.S_PITCH] = pitch
     table[:, jit.S_PARTITION] = placement.partition
     table[:, jit.S_LOW] = np.where(pitch > 0, placement.offset, 0)
@@ -189,7 +192,7 @@ def _before(program: Program, placement: Placement, storages: np.ndarray) -> tup
     """(how many lay at the bytes of each storage last, which), memory by memory and core by core."""
     from sim.jit import dependences as jit
 
-    memory = np.array([storage.memory for storage in program.storages], np.int8)
+    memory = placement.columns.memory
     counts, parts = np.zeros(len(storages), np.int64), []
     for kind in (Memory.SBUF, Memory.PSUM):
         chosen = (memory == kind) & (storages[:, jit.S_GROUP] >= 0)
@@ -226,7 +229,9 @@ def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, ro
     written = np.zeros(len(program.storages), bool)
     written[program.operands[roles != Role.READ, 0]] = True
     never = np.flatnonzero(~written & (placement.first >= 0)).tolist()
-    found |= {index: int(placement.first[index]) for index in never if program.storages[index].role not in ("IN", "WEIGHT")}
+    found |= {
+        index: int(placement.first[index]) for index in never if program.storages[index].role not in ("IN", "WEIGHT")
+    }
     return tuple(
         _unwritten_read(program, index, at)
         for index, at in sorted(found.items(), key=lambda item: item[1])
@@ -257,7 +262,9 @@ def _with_order(program: Program, found: Dependences) -> Dependences:
         raise InputError(f"an instruction order {pair} in a program of {n} instructions")
     engine = program.core.astype(np.int32) * QUEUES + engines(program)
     dma = np.array([form.dma is not None for form in program.forms], bool)[program.form]
-    gate = np.where(at_issue, jit.ISSUE, np.where((engine[first] == engine[then]) & ~dma[first], jit.SAME, jit.COMPLETION))
+    gate = np.where(
+        at_issue, jit.ISSUE, np.where((engine[first] == engine[then]) & ~dma[first], jit.SAME, jit.COMPLETION)
+    )
     waiter = np.concatenate((found.waiters(), then))
     order = np.argsort(waiter, kind="stable")
     kind = np.full(len(first), EdgeKind.ORDER, np.int8)

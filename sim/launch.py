@@ -136,7 +136,9 @@ def run(
     return Run(arrays[0], trace, finished, _like(returned[0], iter(arrays[0])), arrays)
 
 
-def evaluate(kernel: Callable, *inputs: Any, device: str = "trn2", seed: int = 0, **scalars: Any) -> tuple[Any, Program]:
+def evaluate(
+    kernel: Callable, *inputs: Any, device: str = "trn2", seed: int = 0, **scalars: Any
+) -> tuple[Any, Program]:
     """What a kernel computes, whether or not it fits on the chip: its result as it returned it, and its instructions."""
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     tracing = _Tracing(ProgramBuilder(spec.device(device), True, seed), wrapped, wrapped.grid)

@@ -43,7 +43,9 @@ def plan(program: Program, kept: Iterable[int]) -> Plan:
 def check(made: Plan, program: Program) -> None:
     """raises: UnsupportedError when the kernel did something else the second time, so that values may be lost"""
     first = made.program
-    if not (np.array_equal(first.form, program.form) and np.array_equal(first.operands[:, :2], program.operands[:, :2])):
+    if not (
+        np.array_equal(first.form, program.form) and np.array_equal(first.operands[:, :2], program.operands[:, :2])
+    ):
         raise UnsupportedError(
             f"{program.kernel}: the kernel's tiles are larger than memory and what it does depends on their values",
             remedy="run it with smaller tensors, or values=False",

@@ -302,8 +302,7 @@ def _first_engines(program: Program, placement: Placement, rows: np.ndarray, use
     first = np.zeros(rows.size, np.int64)
     chip = side >= 0
     storage, offset, layout = program.operands[program.operand_start[rows[chip]] + side[chip]].T
-    pitch = np.array([item.pitch for item in program.storages], np.int64)[storage]
-    first[chip] = (placement.partition[storage] + offset // pitch) // share
+    first[chip] = (placement.partition[storage] + offset // placement.columns.pitch[storage]) // share
     turns = used[~chip]
     first[~chip] = np.cumsum(turns) - turns
     return first % available

@@ -104,6 +104,15 @@ def test_rows_are_added_where_the_index_points(scatters):
     np.testing.assert_array_equal(fp32(tile), addend if scatters else addend + table[[2, 8, 4]])
 
 
+def test_gathered_rows_are_added_to_the_other_source():
+    table, addend = normal(9, 12), normal(2, 12, seed=4)
+    with Chip() as chip:
+        dst = chip.tensor((2, 12))
+        rows = chip.hbm(table).ap([[12, 2], [1, 12]], vector_offset=indices(chip, [5, 0]))
+        nisa.dma_compute(dst, [chip.tensor(addend), rows], nl.add)
+    np.testing.assert_array_equal(fp32(dst), addend + table[[5, 0]])
+
+
 def test_sources_are_summed_in_fp32():
     parts = [normal(16, 8, seed=i) for i in range(5)]
     with Chip() as chip:

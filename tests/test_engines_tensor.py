@@ -89,8 +89,11 @@ def test_the_shape_and_the_memory_choose_the_engine_of_a_transpose():
     with Chip() as chip:
         nisa.nc_transpose(chip.psum((128, 64)), chip.tensor(normal(64, 128)))
         assert chip.form.engine is Engine.TENSOR
-        nisa.nc_transpose(chip.tensor((16, 8)), chip.psum(normal(8, 16)))
-        assert chip.form.engine is Engine.VECTOR
+        nisa.nc_transpose(chip.psum((16, 8)), chip.tensor(normal(8, 16)))
+        assert chip.form.engine is Engine.TENSOR
+        for dst, source in ((chip.tensor, chip.psum), (chip.tensor, chip.tensor), (chip.psum, chip.psum)):
+            nisa.nc_transpose(dst((16, 8)), source(normal(8, 16)))
+            assert chip.form.engine is Engine.VECTOR
 
 
 @pytest.mark.parametrize("identity_moves", [True, False])

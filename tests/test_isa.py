@@ -74,7 +74,9 @@ def test_enums_have_the_documented_numbers():
         ("tensor", 1), ("vector", 5), ("scalar", 2), ("gpsimd", 3), ("dma", 4), ("sync", 6), ("unknown", 0),
     ]  # fmt: skip
     assert [e.name for e in nisa.reduce_cmd] == ["idle", "reset", "reduce", "reset_reduce", "load_reduce"]
-    assert all(a < b for a, b in itertools.pairwise(nisa.nc_version))
+    assert all(a < b and a <= b and b > a and b >= a for a, b in itertools.pairwise(nisa.nc_version))
+    assert nisa.nc_version.gen3 <= nisa.nc_version.gen3
+    assert nisa.nc_version.gen3 >= nisa.nc_version.gen3
     assert nisa.vector_engine is nisa.engine.vector
 
 

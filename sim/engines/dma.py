@@ -259,8 +259,8 @@ class GatherAdd(Gather):
                 if skip:
                     continue
                 fail(f"srcs: index {number} of partition {row} reaches outside the tensor", "oob_mode.skip ignores it")
-            target, addend = (found, plain[row]) if self.place == 0 else (dst[row], found)
-            values.put(target, dtypes.to_fp32(target) + dtypes.to_fp32(addend).reshape(target.shape))
+            target, held, addend = (found, found, plain[row]) if self.place == 0 else (dst[row], plain[row], found)
+            values.put(target, dtypes.to_fp32(held) + dtypes.to_fp32(addend).reshape(held.shape))
 
 
 COPY = Op("nki.isa.dma_copy", describe_copy, compute_copy)

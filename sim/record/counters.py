@@ -35,11 +35,10 @@ def _steps(timed: Schedule, core: int) -> Iterator[Step]:
 
 
 def _memory(timed: Schedule, core: int) -> Iterator[Step]:
-    program, placement, device = timed.program, timed.placement, timed.program.device
+    placement, device = timed.placement, timed.program.device
     used, start, end = lives(timed)
     mine = placement.core[used] == core
-    memory = np.array([program.storages[index].memory for index in used.tolist()], np.int8)
-    size = np.array([program.storages[index].pitch for index in used.tolist()], np.int64)
+    memory, size = placement.columns.memory[used], placement.columns.pitch[used]
     sbuf = mine & (memory == Memory.SBUF)
     if sbuf.any():
         share = size[sbuf] / device["sbuf_partition_bytes"]

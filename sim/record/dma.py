@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
+
 import numpy as np
 
 from sim.program import Form, Role
+from sim.record.memory import record_codes
 from sim.record.rows import Rows
 from sim.schedule import Schedule
 from sim.trace import NONE, Memory, Packets, Strings, Transfers
+
+DEALT = ("bytes", "read_bytes", "write_bytes", "descriptors")
+"""Columns of a transfer that are dealt out to its packets."""
+
+SHARED = ("core", "queue", "queue_type", "variable")
+"""Columns that its packets have from it."""
 
 
 def transfers(timed: Schedule, strings: Strings, rows: Rows, lead: int) -> tuple[Transfers, Packets]:
@@ -20,8 +29,6 @@ def transfers(timed: Schedule, strings: Strings, rows: Rows, lead: int) -> tuple
         for name, value in _columns(strings).items()
     }
     order = np.lexsort((number, moved.start))
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
     columns = {
         **fixed,
         "start_ps": moved.start + lead,
@@ -34,7 +41,9 @@ def transfers(timed: Schedule, strings: Strings, rows: Rows, lead: int) -> tuple
         "wait": moved.wait,
     }
     table = Transfers(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in columns.items()})
-    return table, _packets(timed, columns, place, lead)
+    pieces = _Pieces(timed, {name: columns[name] for name in DEALT + SHARED}, order, lead)
+    names = ("id", "start_ps", "end_ps", "transfer", "dma_engine", *DEALT, *SHARED)
+    return table, Packets(len(moved.packets), **{name: partial(pieces.column, name) for name in names})
 
 
 def _columns(strings: Strings) -> dict:
@@ -52,7 +61,7 @@ def _columns(strings: Strings) -> dict:
 
 
 def _side(form: Form, writes: bool) -> tuple[int, int]:
-    """(memory, bytes) of what a transfer reads or writes; a written side is its first operand."""
+    """(memory, bytes) of what a transfer reads or writes; operands after the first of a side are indices."""
     found = [layout for role, layout in zip(form.roles, form.layouts) if (role is not Role.READ) == writes]
     return (int(found[0].memory), min(form.dma.bytes, found[0].nbytes)) if found else (NONE, 0)
 
@@ -62,9 +71,8 @@ def _variables(timed: Schedule, strings: Strings) -> np.ndarray:
     program = timed.program
     side = np.array([_hbm_operand(form) for form in program.forms] or [0], np.int64)
     number = timed.transfers.instruction
-    operand = program.operand_start[number] + side[program.form[number]]
-    names = np.array([strings.code(storage.name) for storage in program.storages] or [NONE], np.int64)
-    return names[program.operands[operand, 0]]
+    storage = program.operands[program.operand_start[number] + side[program.form[number]], 0]
+    return record_codes(timed, strings)[timed.placement.columns.record[storage]]
 
 
 def _hbm_operand(form: Form) -> int:
@@ -72,31 +80,43 @@ def _hbm_operand(form: Form) -> int:
     return next((k for k in found if form.roles[k] is not Role.READ), found[0] if found else 0)
 
 
-def _packets(timed: Schedule, columns: dict[str, np.ndarray], place: np.ndarray, lead: int) -> Packets:
-    """The bytes and descriptors of a transfer are dealt evenly to its engines, the rest to the first."""
-    moved = timed.transfers
-    count = np.diff(moved.packet_start)
-    owner = np.repeat(np.arange(count.size), count)
-    piece = np.arange(owner.size) - moved.packet_start[owner]
-    engines = int(timed.program.device["dma_engines_nc"])
-    start = moved.packets[:, 0] + lead
-    order = np.lexsort((piece, owner, start))
-    dealt = {}
-    for name in ("bytes", "read_bytes", "write_bytes", "descriptors"):
-        each, rest = np.divmod(columns[name], count)
-        dealt[name] = each[owner] + (piece < rest[owner])
-    shared = {name: columns[name][owner] for name in ("core", "queue", "queue_type", "variable")}
-    packets = {
-        **dealt,
-        **shared,
-        "start_ps": start,
-        "end_ps": moved.packets[:, 1] + lead,
-        "transfer": place[owner],
-        "dma_engine": _wrapped(moved.first_engine[owner] + piece, engines),
-    }
-    return Packets(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in packets.items()})
+class _Pieces:
+    """The packets of all transfers, made when they are first looked at: there are up to 16 of each.
 
+    columns : of the transfers in program order; order: how the trace has them
+    """
 
-def _wrapped(engine: np.ndarray, engines: int) -> np.ndarray:
-    """Engine numbers that ran past the last one once."""
-    return np.where(engine >= engines, engine - engines, engine)
+    def __init__(self, timed: Schedule, columns: dict[str, np.ndarray], order: np.ndarray, lead: int):
+        self.moved = timed.transfers
+        self.engines = int(timed.program.device["dma_engines_nc"])
+        self.columns = columns
+        self.lead = lead
+        self.place = np.empty(order.size, np.int64)
+        self.place[order] = np.arange(order.size)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The packets by start; of equals as the program has them."""
+        return np.argsort(self.moved.packets[:, 0], kind="stable")
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """Transfer of each packet, in program order."""
+        return np.repeat(np.arange(self.place.size), np.diff(self.moved.packet_start))[self.order]
+
+    def column(self, name: str) -> np.ndarray:
+        """One column of the table."""
+        if name == "id":
+            return np.arange(len(self.moved.packets))
+        if name in ("start_ps", "end_ps"):
+            return self.moved.packets[self.order, 0 if name == "start_ps" else 1] + self.lead
+        if name == "transfer":
+            return self.place[self.owner]
+        if name in SHARED:
+            return self.columns[name][self.owner]
+        piece = self.order - self.moved.packet_start[self.owner]
+        if name == "dma_engine":
+            engine = self.moved.first_engine[self.owner] + piece
+            return np.where(engine >= self.engines, engine - self.engines, engine)
+        each, rest = np.divmod(self.columns[name], np.diff(self.moved.packet_start))
+        return each[self.owner] + (piece < rest[self.owner])

@@ -37,7 +37,8 @@ def tensors(program: Program, strings: Strings) -> Tensors:
 def _loads(program: Program) -> tuple[np.ndarray, np.ndarray]:
     """Per storage: DMAs that read it into on-chip memory, and their bytes."""
     to_chip = [
-        form.dma is not None and any(layout.pitch for role, layout in zip(form.roles, form.layouts) if role is not Role.READ)
+        form.dma is not None
+        and any(layout.pitch for role, layout in zip(form.roles, form.layouts) if role is not Role.READ)
         for form in program.forms
     ]
     owner = np.repeat(program.form, np.diff(program.operand_start))
@@ -61,27 +62,31 @@ def lives(timed: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     end = np.zeros(len(program.storages), np.int64)
     np.minimum.at(start, storage, timed.start[instruction])
     np.maximum.at(end, storage, np.maximum(timed.done, timed.freed)[instruction])
-    chip = np.array([item.memory is not Memory.HBM for item in program.storages], bool)
-    used = np.flatnonzero(chip & (timed.placement.first >= 0)) if len(program.storages) else np.zeros(0, np.int64)
+    chip = timed.placement.columns.memory != Memory.HBM
+    used = np.flatnonzero(chip & (timed.placement.first >= 0))
     order = np.argsort(start[used], kind="stable")
     return used[order], start[used][order], end[used][order]
 
 
 def allocations(timed: Schedule, strings: Strings, lead: int) -> Allocations:
     """Every on-chip tile that is used, by start."""
-    program, placement = timed.program, timed.placement
+    placement, columns = timed.placement, timed.placement.columns
     used, start, end = lives(timed)
-    chosen = [program.storages[index] for index in used.tolist()]
     return Allocations(
-        len(chosen),
-        tensor=strings.codes(storage.name for storage in chosen),
-        memory=np.array([storage.memory for storage in chosen], np.int8),
+        len(used),
+        tensor=record_codes(timed, strings)[columns.record[used]],
+        memory=columns.memory[used],
         core=placement.core[used],
         start_ps=start + lead,
         end_ps=end + lead,
         partition=placement.partition[used],
-        partitions=np.array([storage.partitions for storage in chosen], np.int32),
+        partitions=columns.partitions[used],
         offset=placement.offset[used],
-        bytes=np.array([storage.pitch for storage in chosen], np.int64),
-        source=np.array([storage.source for storage in chosen], np.int32),
+        bytes=columns.pitch[used],
+        source=columns.source[used],
     )
+
+
+def record_codes(timed: Schedule, strings: Strings) -> np.ndarray:
+    """Code of the name of each distinct storage."""
+    return strings.codes(record.name for record in timed.placement.columns.records)

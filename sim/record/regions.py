@@ -62,4 +62,6 @@ def _timed(timed: Schedule, innermost: np.ndarray, lead: int, **columns: list) -
             low[above], high[above] = min(low[above], low[row]), max(high[above], high[row])
     core = np.where((low == high) & (end >= 0), low, NONE)
     start, end = np.where(end >= 0, start, 0) + lead, np.where(end >= 0, end, 0) + lead
-    return Regions(**{name: np.array(column) for name, column in columns.items()}, core=core, start_ps=start, end_ps=end), innermost
+    return Regions(
+        **{name: np.array(column) for name, column in columns.items()}, core=core, start_ps=start, end_ps=end
+    ), innermost

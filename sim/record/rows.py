@@ -131,7 +131,11 @@ def _by_form(rows: Rows, value) -> np.ndarray:
 
 def _descriptions(rows: Rows) -> dict[str, np.ndarray]:
     """Text columns that depend on the form alone; rows of matrix multiplications and table loads have their own."""
-    code, weights, table = rows.strings.code, rows.paired & (rows.step % 2 == 0), np.arange(rows.start.size) >= rows.main
+    code, weights, table = (
+        rows.strings.code,
+        rows.paired & (rows.step % 2 == 0),
+        np.arange(rows.start.size) >= rows.main,
+    )
     opcode = _by_form(rows, lambda form: code(form.opcode))
     opcode[weights], opcode[table] = code("LDWEIGHTS"), code("ACT_TABLE_LOAD")
     track = np.full(opcode.size, NONE)
@@ -226,7 +230,9 @@ def _amounts(rows: Rows) -> dict[str, np.ndarray]:
     stationary = columns["sbuf_read_bytes"] - moving
     whole = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=False))
     columns["sbuf_read_bytes"] = np.where(
-        weights, whole - moving, np.where(rows.paired, columns["sbuf_read_bytes"] - stationary, columns["sbuf_read_bytes"])
+        weights,
+        whole - moving,
+        np.where(rows.paired, columns["sbuf_read_bytes"] - stationary, columns["sbuf_read_bytes"]),
     )
     return columns
 

@@ -1,7 +1,7 @@
 """Operands as real profiles print them: `src=fp32@0x4820[1,1,1][512,1,1] dst=fp32@0x5020[1,1,1][512,1,1]`.
 
 Strides and sizes are in elements, innermost first; PSUM begins at 0x2000000. A place in HBM is the tensor's name and a
-byte offset.
+byte offset. The tensors that the operands belong to are named at the end.
 """
 
 from __future__ import annotations
@@ -12,30 +12,34 @@ from sim import dtypes
 from sim.memory import Layout, merge_dims
 from sim.program import Form, Role
 from sim.schedule import Schedule
-from sim.trace import Engine, Memory, Strings
+from sim.trace import NONE, Engine, Memory, Strings
 
 PSUM_BASE = 0x2000000
 DIMENSIONS = 3
 
 
 def operand_codes(timed: Schedule, strings: Strings) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of the operands' text for each instruction, int32[n]: of its only or its MATMUL rows, of its LDWEIGHTS rows.
+    """Codes of the operands' text for each instruction, int64[n]: of its only or its MATMUL rows, of its LDWEIGHTS rows.
 
     A LDWEIGHTS shows the stationary tile, its MATMUL the moving tile and the destination.
     """
     first, inverse = _distinct(timed)
-    writer = _Writer(timed)
-    texts = [writer.texts(number) for number in first.tolist()]
-    main = strings.codes(text for text, _ in texts)
-    weights = strings.codes(text for _, text in texts)
+    main, weights = np.full(first.size, NONE, np.int64), np.full(first.size, NONE, np.int64)
+    form = timed.program.form[first]
+    order = np.argsort(form, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(form[order])) + 1) if order.size else ():
+        values = _values(timed, first[group])
+        template, loading = _templates(timed.program.forms[form[group[0]]])
+        main[group] = strings.codes(map(template.format, *values) if values else [template.format()] * group.size)
+        if loading:
+            weights[group] = strings.codes(map(loading.format, *values))
     return main[inverse], weights[inverse]
 
 
 def _distinct(timed: Schedule) -> tuple[np.ndarray, np.ndarray]:
     """(first instruction, which of them each instruction equals): same form, same addresses and tensors."""
     program = timed.program
-    storage = program.operands[:, 0]
-    place = _mix(storage_addresses(timed)[storage] + program.operands[:, 1]) + _names(timed)[storage]
+    place = _mix(_addresses(timed) + program.operands[:, 1]) + _names(timed)[program.operands[:, 0]]
     position = np.arange(len(place)) - np.repeat(program.operand_start[:-1], np.diff(program.operand_start))
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(_mix(_mix(place) + position))))
     sums = total[program.operand_start[1:]] - total[program.operand_start[:-1]]
@@ -51,49 +55,43 @@ def _mix(values: np.ndarray) -> np.ndarray:
     return (bits ^ (bits >> np.uint64(31))).view(np.int64)
 
 
-def storage_addresses(timed: Schedule) -> np.ndarray:
-    """Address of each storage, partition x pitch added on chip, so that a view's offset can be added."""
-    program, placement = timed.program, timed.placement
-    pitch = np.array([storage.pitch for storage in program.storages] or [0], np.int64)
-    return placement.offset + placement.partition * pitch if len(program.storages) else np.zeros(1, np.int64)
+def _addresses(timed: Schedule) -> np.ndarray:
+    """Per operand, a number for where its storage lies."""
+    placement, storage = timed.placement, timed.program.operands[:, 0]
+    return placement.offset[storage] + placement.partition[storage] * placement.columns.pitch[storage]
 
 
 def _names(timed: Schedule) -> np.ndarray:
-    """A number for each distinct name of a storage."""
-    numbers: dict[tuple, int] = {}
-    found = [numbers.setdefault((s.name, s.memory), len(numbers)) for s in timed.program.storages]
-    return np.array(found or [0], np.int64)
+    """Per storage, a number for its name."""
+    columns, numbers = timed.placement.columns, {}
+    found = [numbers.setdefault((s.name, s.memory), len(numbers)) for s in columns.records]
+    return np.array(found, np.int64)[columns.record]
 
 
-class _Writer:
-    """Writes the operands of instructions; what a form has in common is put together once."""
-
-    def __init__(self, timed: Schedule):
-        self.program = timed.program
-        self.offset = timed.placement.offset.tolist()
-        self.partition = timed.placement.partition.tolist()
-        self.templates: dict[int, tuple[str, str]] = {}
-
-    def texts(self, number: int) -> tuple[str, str | None]:
-        """(operands, operands of the LDWEIGHTS rows) of one instruction."""
-        form = int(self.program.form[number])
-        if form not in self.templates:
-            self.templates[form] = _templates(self.program.forms[form])
-        low, high = self.program.operand_start[number : number + 2].tolist()
-        operands = self.program.operands[low:high].tolist()
-        places = [self._place(*operand) for operand in operands]
-        names = [self.program.storages[operand[0]].name for operand in operands]
-        main, weights = self.templates[form]
-        return main.format(*places, *names), weights.format(*places, *names) if weights else None
-
-    def _place(self, index: int, offset: int, layout_index: int) -> str:
-        storage, layout = self.program.storages[index], Layout.by_index[layout_index]
+def _values(timed: Schedule, numbers: np.ndarray) -> list[list[str]]:
+    """For instructions of one form: the places of each operand, then the names of each."""
+    program, columns = timed.program, timed.placement.columns
+    names = [record.name for record in columns.records]
+    places, named = [], []
+    for k, layout in enumerate(program.forms[program.form[numbers[0]]].layouts):
+        storage, offset, _ = program.operands[program.operand_start[numbers] + k].T
+        owners = [names[record] for record in columns.record[storage].tolist()]
+        named.append(owners)
         if layout.memory is Memory.HBM:
-            return f"{storage.name}+{offset}{_pattern(layout)}"
-        partition, byte = divmod(offset, storage.pitch)
-        address = self.offset[index] + byte + (PSUM_BASE if layout.memory is Memory.PSUM else 0)
-        first = self.partition[index] + partition
-        return f"{address:#x}{_pattern(layout)}+p{first}" if first else f"{address:#x}{_pattern(layout)}"
+            places.append([f"{name}+{byte}" for name, byte in zip(owners, offset.tolist())])
+        else:
+            places.append(_chip_places(timed, storage, offset, layout.memory))
+    return places + named
+
+
+def _chip_places(timed: Schedule, storage: np.ndarray, offset: np.ndarray, memory: Memory) -> list[str]:
+    """`0x4820`, with the first partition when it is not 0."""
+    partition, byte = np.divmod(offset, timed.placement.columns.pitch[storage])
+    address = timed.placement.offset[storage] + byte + (PSUM_BASE if memory is Memory.PSUM else 0)
+    first = timed.placement.partition[storage] + partition
+    if not first.any():
+        return list(map(hex, address.tolist()))
+    return [f"{at:#x}+p{p}" if p else hex(at) for at, p in zip(address.tolist(), first.tolist())]
 
 
 def _templates(form: Form) -> tuple[str, str]:
@@ -102,11 +100,19 @@ def _templates(form: Form) -> tuple[str, str]:
     writes = [k for k, role in enumerate(form.roles) if role is not Role.READ]
     head = [_function(form)] if form.function else []
     if not paired(form):
-        channels = [f"channels={form.partitions}"] if form.partitions else []
-        return " ".join([*head, *_fields(form, "src", reads), *_fields(form, "dst", writes), *channels, _tensors(form, reads, writes)]), ""
-    size = f"{form.partitions}*{form.elements // (form.partitions * form.layouts[reads[1]].elements) or 1}"
-    main = [*head, *_fields(form, "src", reads[1:]), *_fields(form, "dst", writes), size, _tensors(form, reads[1:], writes)]
-    return " ".join(main), " ".join([*_fields(form, "src", reads[:1]), size, _tensors(form, reads[:1], [])])
+        tail = [f"channels={form.partitions}"] if form.partitions else []
+        words = [
+            *head,
+            *_fields(form, "src", reads),
+            *_fields(form, "dst", writes),
+            *tail,
+            _tensors(form, reads, writes),
+        ]
+        return " ".join(words), ""
+    weights, moving = reads[:1], reads[1:]
+    size = f"{form.partitions}*{form.layouts[reads[0]].elements}"
+    main = [*head, *_fields(form, "src", moving), *_fields(form, "dst", writes), size, _tensors(form, moving, writes)]
+    return " ".join(main), " ".join([*_fields(form, "src", weights), size, _tensors(form, weights, [])])
 
 
 def paired(form: Form) -> bool:
@@ -115,7 +121,9 @@ def paired(form: Form) -> bool:
 
 
 def _fields(form: Form, name: str, places: list[int]) -> list[str]:
-    return [f"{name}{order or ''}={dtypes.short(form.layouts[k].dtype)}@{{{k}}}" for order, k in enumerate(places)]
+    layouts = [form.layouts[k] for k in places]
+    short = [dtypes.short(layout.dtype) for layout in layouts]
+    return [f"{name}{n or ''}={short[n]}@{{{k}}}{pattern(layouts[n])}" for n, k in enumerate(places)]
 
 
 def _tensors(form: Form, reads: list[int], writes: list[int]) -> str:
@@ -129,17 +137,11 @@ def _function(form: Form) -> str:
     return text if form.opcode == "ACTIVATE" else f"op={text}"
 
 
-_patterns: dict[int, str] = {}
-
-
-def _pattern(layout: Layout) -> str:
+def pattern(layout: Layout) -> str:
     """`[strides][sizes]` in elements, innermost first."""
-    known = _patterns.get(layout.index)
-    if known is None:
-        free = slice(1, None) if layout.pitch else slice(None)
-        dims = merge_dims(layout.shape[free], layout.strides[free])[::-1]
-        steps = [str(stride // layout.itemsize) for _, stride in dims]
-        sizes = [str(size) for size, _ in dims]
-        ones = ["1"] * (DIMENSIONS - len(dims))
-        known = _patterns[layout.index] = f"[{','.join(steps + ones)}][{','.join(sizes + ones)}]"
-    return known
+    free = slice(1, None) if layout.pitch else slice(None)
+    dims = merge_dims(layout.shape[free], layout.strides[free])[::-1]
+    ones = ["1"] * (DIMENSIONS - len(dims))
+    steps = [str(stride // layout.itemsize) for _, stride in dims] + ones
+    sizes = [str(size) for size, _ in dims] + ones
+    return f"[{','.join(steps)}][{','.join(sizes)}]"

@@ -61,6 +61,14 @@ CASES = {
             lambda t: nisa.nc_matmul(t.p(8, 8), t.s(64, 8), t.s(64, 8), tile_position=(0, 0), tile_size=(32, 128)),
             "stationary: partition 64 > row_size 32",
         ),
+        (
+            lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), t.s(8, 8), tile_position=(0, 96), tile_size=(64, 64)),
+            "tile_position: start_column 96 is no multiple of column_size 64",
+        ),
+        (
+            lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), t.s(8, 8), tile_position=(0, 128), tile_size=(64, 64)),
+            "tile_position: start_column 128 is no multiple of column_size 64 below 128",
+        ),
         (lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), 3.0), "operand 2 is 3.0 of type float, must be a tensor"),
         (
             lambda t: nisa.nc_matmul(t.p(8, 8), t.s(8, 8), t.s(8, 8), perf_mode="triple_row"),
