@@ -1,4 +1,4 @@
-"""The web view for a WSGI server: `waitress-serve app:server`, or `python app.py TRACE…`.
+"""The web view for a WSGI server: `waitress-serve app:server`; `python app.py TRACE…` is `trnprof web TRACE…`.
 
 TRNPROF_TRACES names the traces, separated as in PATH; TRNPROF_HOSTS, separated by commas, the host names that browsers
 may use beside the loopback ones.
@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import sys
 
-from trnprof.web import create_app, serve
+if __name__ == "__main__":
+    from trnprof.cli import main
+
+    sys.exit(main(["web", *sys.argv[1:]]))
+
+from trnprof.web import create_app
 
 
 def named(variable: str, separator: str) -> list[str]:
     return [item for item in os.environ.get(variable, "").split(separator) if item]
 
 
-if __name__ == "__main__":
-    serve(sys.argv[1:] or named("TRNPROF_TRACES", os.pathsep))
-else:
-    server = create_app(named("TRNPROF_TRACES", os.pathsep), named("TRNPROF_HOSTS", ",")).server
+server = create_app(named("TRNPROF_TRACES", os.pathsep), named("TRNPROF_HOSTS", ",")).server

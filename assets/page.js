@@ -231,7 +231,8 @@
   }
   function copyText(text, done) {
     if (!text) return at("nothing is selected");
-    navigator.clipboard?.writeText(text).then(() => at(done), () => at("the browser refused the clipboard"));
+    if (!navigator.clipboard) return at("this address has no clipboard: browsers give it to localhost and https");
+    navigator.clipboard.writeText(text).then(() => at(done), () => at("the browser refused the clipboard"));
   }
   /** The picture as it is seen: overview, ruler and tracks, with the names of the tracks. */
   function save() {
@@ -385,7 +386,6 @@
       if (!$("#tracks")?.closest(".scroll")) return requestAnimationFrame(ready);
       start = data;
       read(); paintTheme();
-      document.title = `${data.title}, ${data.bound.toLowerCase()} · trnprof`;
       tl = new trnprof.Timeline($("#tracks"), $("#ruler"), $("#overview"), data, st);
       wire(); restore();
       trnprof.timeline = tl;
@@ -400,5 +400,6 @@
     if (said && tl) showArea(+said[0], +said[1], said[2]);
     return window.dash_clientside.no_update;
   }
-  window.dash_clientside = Object.assign({}, window.dash_clientside, { trnprof: { begin, dot } });
+  function name(title) { if (title) document.title = title; return window.dash_clientside.no_update; }
+  window.dash_clientside = Object.assign({}, window.dash_clientside, { trnprof: { begin, dot, name } });
 })();

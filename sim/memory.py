@@ -18,6 +18,9 @@ import numpy as np
 from sim.errors import InputError
 from sim.trace import Memory
 
+BUFFERS = {memory: memory.name.lower() for memory in Memory}
+"""The front end's name of each memory; HBM has two more, private_hbm and shared_hbm."""
+
 PARTITIONS = 128
 """Partitions of SBUF and PSUM on every generation (trainium_inferentia2_arch)."""
 
@@ -158,8 +161,7 @@ class Storage:
         self.name = name
         self.layout = layout
         self.memory = layout.memory
-        self.buffer = layout.memory.name.lower()
-        """The front end's name of the memory: sbuf, psum, private_hbm, shared_hbm."""
+        self.buffer = BUFFERS[layout.memory]
         self.nbytes = layout.nbytes
         self.role = role
         """IN, OUT or INTERNAL."""

@@ -12,17 +12,19 @@ import linecache
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sim import dtypes
 from sim.errors import InputError, TrnprofError, UnsupportedError
-from sim.memory import Layout, Storage, View, contains, overlap
+from sim.memory import BUFFERS, Layout, Storage, View, contains, overlap
 from sim.spec import Device
 from sim.trace import NONE, Engine, Finding, Memory, QueueType, RegionKind, Strings
 
@@ -185,6 +187,14 @@ class Program:
         return len(self.form)
 
 
+class _Ours(dict[str, bool]):
+    """Whether the file of that path belongs to the emulator."""
+
+    def __missing__(self, path: str) -> bool:
+        inside = self[path] = path.startswith(HERE)
+        return inside
+
+
 class ProgramBuilder:
     """Collects instructions while a kernel's Python runs, and computes their values on the way.
 
@@ -220,16 +230,18 @@ class ProgramBuilder:
         self._born: list[int] = []
         self._names: dict[int, str] = {}
         self._variables: dict[int, str | None] = {}
-        self._ours: dict[Any, bool] = {}
-        """Whether a code object belongs to the emulator."""
+        self._ours = _Ours()
         self._shared: list[Storage] = []
         self._shared_next = 0
         self._order: list[tuple[int, int, bool]] = []
-        self._lines: dict[tuple[Any, int], int] = {}
+        self._lines: dict[tuple[int, int], int] = {}
+        """Code of `path:line` by identity of a code object and place in it: to ask a frame for its line is slow."""
+        self._codes: list[CodeType] = []
+        """Keeps those objects alive, so that an identity stays theirs."""
         self._loops: dict[tuple[int, int], int] = {}
         self._accumulated: dict[int, list[View]] = {}
-        self._recent: tuple[Issued, ...] = ()
-        """The newest two instructions; a call may be two."""
+        self._recent: deque[tuple] = deque(maxlen=2)
+        """The fields of `Issued` of the newest two instructions; a call may be two."""
         self._spare: list[int] = []
         """Numbers of storages that were given up; the next allocations take them."""
         self.dropping: Mapping[int, Iterable[int]] = {}
@@ -245,21 +257,16 @@ class ProgramBuilder:
     def here(self) -> int:
         """Code of `path:line` of the nearest caller outside the emulator."""
         frame, ours = sys._getframe(1), self._ours
-        while True:
-            code = frame.f_code
-            inside = ours.get(code)
-            if inside is None:
-                inside = ours[code] = code.co_filename.startswith(HERE)
-            if not inside:
-                break
+        while ours[frame.f_code.co_filename]:
             frame = frame.f_back
             if frame is None:
                 return NONE
-        key = (code, frame.f_lineno)
-        code = self._lines.get(key)
-        if code is None:
-            code = self._lines[key] = self.strings.code(f"{frame.f_code.co_filename}:{frame.f_lineno}")
-        return code
+        key = (id(frame.f_code), frame.f_lasti)
+        known = self._lines.get(key)
+        if known is None:
+            known = self._lines[key] = self.strings.code(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            self._codes.append(frame.f_code)
+        return known
 
     def where(self) -> str | None:
         """`path:line` of the nearest caller outside the emulator."""
@@ -304,7 +311,7 @@ class ProgramBuilder:
         index = self._spare.pop() if self._spare else len(self.storages)
         storage = Storage(
             index,
-            name or self._assigned(source) or f"{memory.name.lower()}_{index}",
+            name or self._assigned(source) or f"{BUFFERS[memory]}_{index}",
             layout,
             role,
             source,
@@ -312,7 +319,8 @@ class ProgramBuilder:
             self.values,
         )
         storage.address = address
-        storage.buffer = buffer or storage.buffer
+        if buffer is not None:
+            storage.buffer = buffer
         if self.values and memory is not Memory.HBM:
             self._held += storage.nbytes
             if self._held > VALUES_LIMIT and not self.dropping:
@@ -355,7 +363,7 @@ class ProgramBuilder:
     def resume(self, place: tuple) -> None:
         """Begin a program of the launch grid, or go on with one that left: (core, place, region, shared tensors)."""
         self.core, self.program, self.region, self._shared_next = place
-        self._recent = ()
+        self._recent.clear()
 
     def written_storages(self) -> set[int]:
         """Storages that some instruction writes."""
@@ -382,10 +390,15 @@ class ProgramBuilder:
         index = self.append(number, operands, name, self._immediate_of(immediates) if immediates else NONE)
         if self.values and op.compute is not None:
             self._compute(op, number, operands, static, immediates)
-        self._recent = (*self._recent[-1:], Issued(index, op, operands, static))
-        for number in self.dropping.get(self._recent[0].index - 1, ()):
-            self.storages[number].bytes = self.storages[number].written = None
+        self._recent.append((index, op, operands, static))
+        if self.dropping:
+            self._drop_values()
         return index
+
+    def _drop_values(self) -> None:
+        """Forget the values that no later call needs."""
+        for number in self.dropping.get(self._recent[0][0] - 1, ()):
+            self.storages[number].bytes = self.storages[number].written = None
 
     def issue_idle(self, op: Op, operands: tuple[View, ...], static: tuple = (), name: str | None = None) -> int:
         """Append one instruction that, as it turns out when it runs, changes nothing."""
@@ -393,10 +406,10 @@ class ProgramBuilder:
 
     def maker(self, storage: Storage) -> Issued | None:
         """The one instruction that has touched a storage, if it is among the newest; it wrote there."""
-        if not self._recent or self._born[storage.index] < self._recent[0].index:
+        if not self._recent or self._born[storage.index] < self._recent[0][0]:
             return None
-        touching = [made for made in self._recent for view in made.operands if view.storage is storage]
-        return touching[0] if len(touching) == 1 else None
+        touching = [made for made in self._recent for view in made[2] if view.storage is storage]
+        return Issued(*touching[0]) if len(touching) == 1 else None
 
     def redirect(self, made: Issued, storage: Storage, target: View, static: tuple | None = None) -> bool:
         """Let an instruction write `target` instead of the storage that only it has touched, which is given up.
@@ -405,7 +418,7 @@ class ProgramBuilder:
         returns : False, with nothing changed, when the instruction cannot write there
         """
         place = next(place for place, view in enumerate(made.operands) if view.storage is storage)
-        later = [view for other in self._recent if other.index > made.index for view in other.operands]
+        later = [view for index, _, views, _ in self._recent if index > made.index for view in views]
         if any(_meet(target, view) for view in later) or any(
             _meet(target, view) and not (view.offset == target.offset and view.layout is target.layout)
             for view in made.operands
@@ -422,7 +435,7 @@ class ProgramBuilder:
         self._operands[first : first + 3] = (target.storage.index, target.offset, target.layout.index)
         if self.values:
             self._move(made.operands[place], target, self.forms[number].roles[place])
-        self._recent = tuple(m._replace(operands=operands, static=options) if m is made else m for m in self._recent)
+        self._recent[0 if self._recent[0][0] == made.index else 1] = (made.index, made.op, operands, options)
         storage.bytes = storage.written = None
         self._held -= storage.nbytes
         self._spare.append(storage.index)
@@ -496,7 +509,7 @@ class ProgramBuilder:
 
     def _immediate_of(self, immediates: dict[str, Any]) -> int:
         """A number that two instructions share when their immediates are equal; never shared by what cannot be compared."""
-        key = tuple(value for name, value in immediates.items() if name != "registers")
+        key = tuple([value for name, value in immediates.items() if name != "registers"])
         try:
             return self._immediates.setdefault(key, len(self._immediates))
         except TypeError:
@@ -506,18 +519,25 @@ class ProgramBuilder:
         try:
             form = op.describe(self.device, tuple(view.layout for view in operands), *static)
         except InputError as error:
-            if error.source is None:
-                raise type(error)(f"{op.call}: {error.message}", source=self.where(), remedy=error.remedy) from None
-            raise
+            raise self._placed(op, error) from None
         self.forms.append(form)
         return len(self.forms) - 1
+
+    def _placed(self, op: Op, error: InputError) -> InputError:
+        """The error with the call that it came from and its line, if it names none yet."""
+        if error.source is not None:
+            return error
+        return type(error)(f"{op.call}: {error.message}", source=self.where(), remedy=error.remedy)
 
     def _compute(self, op: Op, number: int, operands: tuple[View, ...], static: tuple, immediates: dict) -> None:
         roles = self.forms[number].roles
         for view, role in zip(operands, roles):
             if role is Role.READ and view.storage.written is not None:
                 self._check_written(op, view)
-        op.compute([view.array() for view in operands], *static, **immediates)
+        try:
+            op.compute([view.array() for view in operands], *static, **immediates)
+        except InputError as error:
+            raise self._placed(op, error) from None
         for view, role in zip(operands, roles):
             if role is not Role.READ and view.storage.written is not None:
                 view.mark_written()

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim import allocation, compiler, dependences, spilling
+from sim import allocation, compiler, dependences
 from sim.allocation import Placement
-from sim.compiler import Options
+from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
 from sim.errors import CapacityError, InputError
 from sim.memory import PARTITIONS, Layout
@@ -102,7 +102,7 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
 
 def _placed(program: Program, options: Options) -> tuple[Program, Placement]:
     """The program, spilled as little as its tiles allow, and where they lie."""
-    for candidate in spilling.candidates(program, options):
+    for candidate in residency.candidates(program, options):
         try:
             return candidate, allocation.place(candidate, options)
         except CapacityError as error:

@@ -420,6 +420,8 @@ class Meta:
     tool: str = ""
     """Program and version that wrote the trace."""
     schema_version: str = ""
+    quarantined: int = 0
+    """Rows that a reader set aside as unusable; `notes` says which and why."""
     notes: tuple[str, ...] = ()
     """What is estimated, not modelled, derived or missing: one sentence each."""
     findings: tuple[Finding, ...] = ()

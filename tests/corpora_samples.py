@@ -14,7 +14,7 @@ import numpy as np
 from tests.corpora import Case, Check, Launch, Outcome, imported, measure
 
 TUTORIALS, CONTRIBUTED = "nki-samples/src/nki_samples/tutorials", "nki-samples/contributed"
-TORCH = ("torch", "torch.nn", "torch.nn.functional")
+TORCH = ("torch", "torch.nn", "torch.nn.functional", "torch_xla", "torch_xla.core", "torch_xla.core.xla_model")
 """Imported at the top of files whose kernels do without."""
 
 

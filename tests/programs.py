@@ -96,7 +96,7 @@ class Builder:
         return self.program.finish("test")
 
 
-def random_program(seed: int, length: int = 60, device: str = "trn2", cores: int = 1) -> Program:
+def random_program(seed: int, length: int = 60, device: str = "trn2", cores: int = 1, least: int = 0) -> Program:
     """Anything goes: all engines, ports, tables, clocks, transfers, accumulation, shared and strided tiles, orders."""
     pick = random.Random(seed)
     build = Builder(device)
@@ -106,7 +106,7 @@ def random_program(seed: int, length: int = 60, device: str = "trn2", cores: int
     banks = [build.psum(pick.choice((64, 512))) for _ in range(pick.randint(1, 3))]
     for _ in range(length):
         build.program.core = pick.randrange(cores)
-        _random_instruction(pick, build, given, result, tiles, banks)
+        _random_instruction(pick, build, given, result, tiles, banks, least)
     count = len(build.program)
     for _ in range(pick.choice((0, 0, 3)) if count > 1 else 0):
         first, then = sorted(pick.sample(range(count), 2))
@@ -124,8 +124,8 @@ def _random_view(pick: random.Random, view: View) -> View:
     return cut(view, span, (left, pick.randint(left + 1, columns), pick.choice((1, 1, 2))))
 
 
-def _random_instruction(pick: random.Random, build: Builder, given, result, tiles, banks) -> None:
-    times = {"occupancy": pick.choice((0, 10, 100, 700)), "latency": pick.choice((0, 40, 150, 900))}
+def _random_instruction(pick: random.Random, build: Builder, given, result, tiles, banks, least) -> None:
+    times = {"occupancy": pick.choice((least, 10, 100, 700)), "latency": pick.choice((0, 40, 150, 900))}
     tile, other = (_random_view(pick, pick.choice(tiles)) for _ in range(2))
     bank = _random_view(pick, pick.choice(banks))
     kind = pick.random()

@@ -155,9 +155,9 @@ def test_it_opens_fitted_to_the_activity_with_the_verdict_first(screen):
     tab = screen()
     t0, t1 = Session(attention()).home
     assert tab.view == [t0, t1]
-    assert "-bound" in tab.page.inner_text(".verdict .bound")
+    tab.page.wait_for_selector(".verdict .bound:has-text('-bound')")
     assert "captured, trn2, 1 core" in tab.page.inner_text("header")
-    assert "attention" in tab.page.title()
+    tab.until("document.title.startsWith('attention, latency-bound')")
     assert "0 dropped" in tab.page.inner_text(".status")
 
 

@@ -143,3 +143,17 @@ def test_work_is_not_cut_by_the_control_inside_it():
     rows = [naive.Row(0, 100), naive.Row(10, 12, work=False), naive.Row(80, 180)]
     bar = marks_of(lane_of(rows), 0, 400, 1)[0]
     assert (bar.start, bar.body, bar.end) == (0, 80, 100)
+
+
+def test_every_moment_is_charged_to_the_first_class_that_is_active():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        classes = []
+        for _ in range(4):
+            edges = np.unique(rng.integers(0, 120, 2 * rng.integers(0, 8)))
+            classes.append([(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=False)])
+        start, end = (np.array([span[k] for spans in classes for span in spans], np.int64) for k in (0, 1))
+        first = np.cumsum([0, *(len(spans) for spans in classes)])
+        out = np.empty((2 * start.size + 1, 3), np.int64)
+        filled = frames.charge(start, end, first, np.array([10, 100], np.int64), out)
+        assert [tuple(row) for row in out[:filled].tolist()] == naive.charge(classes, 10, 100)

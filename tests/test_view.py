@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,6 +46,12 @@ def test_the_facts_say_captured_or_emulated(session):
     emulated = Session(attention(simulated=True)).meta
     assert (emulated.mark, emulated.window.words) == ("emulated", f"~15.0{NARROW}µs")
     assert session.meta.counted == "10 instructions, 2 transfers, 32 packets, 0 dropped"
+
+
+def test_rows_that_a_reader_set_aside_are_told():
+    trace = attention()
+    meta = replace(trace.meta, quarantined=3)
+    assert Session(replace(trace, meta=meta)).meta.counted.endswith("32 packets, 3 rows set aside")
 
 
 def test_tracks_come_in_the_order_cause_above_effect(session):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import runpy
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -229,6 +231,14 @@ def test_the_first_trace_is_shown_when_none_is_named(library):
     assert len(start["tracks"]) == len(library.session("kernel").tracks())
 
 
+def test_the_verdict_follows_the_picture(library):
+    _, start = callbacks.page(library, "")
+    strip, title = callbacks.verdict(library, start)
+    assert library.session("kernel").verdict.headline in texts(strip)
+    assert title == "attention, latency-bound · trnprof"
+    assert callbacks.verdict(library, None) == ([], "trnprof")
+
+
 def test_an_emulated_trace_wears_its_mark(library):
     screen, start = callbacks.page(library, "?trace=emulated")
     assert start["estimated"]
@@ -386,6 +396,17 @@ def test_a_trace_is_opened_once_and_the_oldest_is_closed(monkeypatch):
     library.session("c")
     library.session("a")
     assert opened == ["a", "b", "c", "a"]
+
+
+def test_the_module_for_wsgi_servers_shows_the_traces_of_the_environment(monkeypatch, tmp_path):
+    traces = [str(tmp_path / "one.json"), str(tmp_path / "two.json")]
+    monkeypatch.setenv("TRNPROF_TRACES", os.pathsep.join(traces))
+    monkeypatch.setenv("TRNPROF_HOSTS", "profiles.example")
+    server = runpy.run_path(str(ROOT / "app.py"))["server"]
+    client = server.test_client()
+    assert client.get("/", headers={"Host": "profiles.example"}).status_code == 200
+    assert client.get("/trace/two/card?row=0").status_code == 404
+    assert "one, two" in client.get("/trace/three/card?row=0").get_json()["error"]
 
 
 def test_a_taken_port_moves_on_to_the_next():

@@ -174,17 +174,30 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
     address : (first partition, byte offset in the partition); without it the emulator finds a place
     raises  : InputError for a shape, dtype or buffer that the device does not have
     """
-    program, region = builder(), _region(buffer)
-    sizes = tuple(int(size) for size in (shape if hasattr(shape, "__iter__") else (shape,)))
+    program = builder()
+    sizes = tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
+    key = (sizes, dtype, buffer)
+    known = _checked.get(key)
+    if known is None:
+        known = _checked[key] = _check(program, *key)
+    kind, memory, placed = known
+    storage = program.allocate(sizes, kind, memory, name or None, address=address, buffer=placed)
+    return NkiTensor(storage, storage.layout, 0)
+
+
+_checked: dict[tuple, tuple[Any, Memory, str]] = {}
+"""Dtype, memory and buffer by what `ndarray` was asked for: a loop asks for the same again and again."""
+
+
+def _check(program: ProgramBuilder, sizes: tuple[int, ...], dtype: Any, buffer: Any) -> tuple[Any, Memory, str]:
+    region = _region(buffer)
     fault = _shape_fault(sizes, region)
     if fault:
         raise InputError(f"nl.ndarray: shape {list(sizes)} in {region.value}: {fault}", source=program.where())
     try:
-        kind = dtypes.parse(dtype)
+        return dtypes.parse(dtype), region.memory, region.value
     except InputError as error:
         raise InputError(f"nl.ndarray: {error.message}", source=program.where()) from None
-    storage = program.allocate(sizes, kind, region.memory, name or None, buffer=region.value, address=address)
-    return NkiTensor(storage, storage.layout, 0)
 
 
 def _shape_fault(sizes: tuple[int, ...], region: MemoryRegion) -> str | None:

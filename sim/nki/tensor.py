@@ -26,6 +26,9 @@ class MemoryRegion(Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
+    __hash__ = object.__hash__
+    """Members are single objects; the hash of `Enum` goes through the name, in Python."""
+
     @property
     def memory(self) -> Memory:
         return _MEMORY[self._value_]

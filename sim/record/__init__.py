@@ -84,7 +84,7 @@ def _semaphores(timed: Schedule, lead: int) -> SemaphoreUpdates:
 def _meta(timed: Schedule, rows: Rows, lead: int, outputs: Sequence[Mapping[str, Any]], source: str) -> Meta:
     program = timed.program
     device = program.device
-    length = timed.end_ps - int(timed.start.min(initial=timed.end_ps))
+    length = timed.end_ps
     cores = int(program.core.max(initial=0)) + 1
     return Meta(
         is_simulation=True,

@@ -101,7 +101,7 @@ def _passes(form: Form) -> int:
 
 def instructions(rows: Rows) -> dict[str, np.ndarray]:
     """The columns of `sim.trace.Instructions`, but for the region."""
-    program, strings = rows.timed.program, rows.strings
+    program = rows.timed.program
     index = rows.instruction
     columns = {
         "start_ps": rows.start,
@@ -119,8 +119,7 @@ def instructions(rows: Rows) -> dict[str, np.ndarray]:
     }
     columns["control"] = np.zeros(index.size, bool)
     columns["control"][rows.main :] = rows.loads.start < 0
-    sorted_columns = {name: np.asarray(column)[rows.order] for name, column in columns.items()}
-    return {"id": np.arange(index.size), **sorted_columns} if strings is not None else sorted_columns
+    return {"id": np.arange(index.size), **{name: column[rows.order] for name, column in columns.items()}}
 
 
 def _by_form(rows: Rows, value) -> np.ndarray:
@@ -209,46 +208,41 @@ def _chain_first_pass(rows: Rows, bound: np.ndarray) -> None:
 
 
 def _amounts(rows: Rows) -> dict[str, np.ndarray]:
-    """Work and bytes; those of a matrix multiplication are split over its rows."""
-    weights = rows.paired & (rows.step % 2 == 0)
-    passes = np.maximum(1, rows.passes[rows.instruction])
-    none = weights | (np.arange(rows.start.size) >= rows.main)
+    """Work and bytes; a LDWEIGHTS reads the stationary tile, its MATMUL does the rest."""
+    loads = rows.paired & (rows.step % 2 == 0)
+    passes = np.where(loads, 0, np.maximum(1, rows.passes[rows.instruction]))
     columns = {
-        "elements": np.where(none, 0, _by_form(rows, lambda form: form.elements)),
-        "flops": np.where(none, 0, _by_form(rows, lambda form: form.flops) // passes),
-        "adjusted_flops": np.where(none, 0, _by_form(rows, lambda form: form.adjusted_flops) // passes),
+        "elements": np.where(loads, 0, _by_form(rows, lambda form: form.elements)),
+        "flops": _by_form(rows, lambda form: form.flops) // np.maximum(1, passes) * (passes > 0),
+        "adjusted_flops": _by_form(rows, lambda form: form.adjusted_flops) // np.maximum(1, passes) * (passes > 0),
     }
-    for memory, name in ((Memory.HBM, "hbm"), (Memory.SBUF, "sbuf"), (Memory.PSUM, "psum")):
+    for memory in (Memory.HBM, Memory.SBUF, Memory.PSUM):
         for writes, way in ((False, "read"), (True, "write")):
-            columns[f"{name}_{way}_bytes"] = np.where(
-                none, 0, _by_form(rows, lambda form, m=memory, w=writes: touched(form, m, w, paired=False))
-            )
+            whole = _by_form(rows, lambda form, m=memory, w=writes: touched(form, m, w))
+            weights = _by_form(rows, lambda form, m=memory, w=writes: 0 if w else stationary(form, m))
+            columns[f"{memory.name.lower()}_{way}_bytes"] = np.where(loads, weights, whole - weights)
     for kind, way in (("save", "write"), ("reload", "read")):
         added = _by_form(rows, lambda form, k=kind: form.spill == k)
         columns[f"spill_{kind}_bytes"] = added * columns[f"hbm_{way}_bytes"]
-    moving = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=True))
-    stationary = columns["sbuf_read_bytes"] - moving
-    whole = _by_form(rows, lambda form: touched(form, Memory.SBUF, False, paired=False))
-    columns["sbuf_read_bytes"] = np.where(
-        weights,
-        whole - moving,
-        np.where(rows.paired, columns["sbuf_read_bytes"] - stationary, columns["sbuf_read_bytes"]),
-    )
+    for name in columns:
+        columns[name][rows.main :] = 0
     return columns
 
 
-def touched(form: Form, memory: Memory, writes: bool, paired: bool) -> int:
-    """Bytes that a form reads or writes: a partition on chip, all in HBM.
+def stationary(form: Form, memory: Memory) -> int:
+    """Bytes a partition of the tile that a LDWEIGHTS of this form reads from a memory."""
+    if not paired(form):
+        return 0
+    layout = next(layout for role, layout in zip(form.roles, form.layouts) if role is Role.READ)
+    return layout.elements * layout.itemsize if layout.memory is memory else 0
 
-    paired : leave out the first operand read, the stationary tile of a matrix multiplication
-    """
-    total, skip = 0, paired
-    for role, layout in zip(form.roles, form.layouts):
-        if (role is not Role.READ) != writes:
-            continue
-        if skip:
-            skip = False
-            continue
-        if layout.memory is memory:
-            total += layout.elements * layout.itemsize
-    return total
+
+def touched(form: Form, memory: Memory, writes: bool) -> int:
+    """Bytes that a form reads or writes: a partition on chip, all in HBM; of a gather, what it moves."""
+    most = form.dma.bytes if form.dma else None
+    sizes = [
+        layout.elements * layout.itemsize
+        for role, layout in zip(form.roles, form.layouts)
+        if (role is not Role.READ) == writes and layout.memory is memory
+    ]
+    return sum(sizes if most is None else (min(size, most) for size in sizes))

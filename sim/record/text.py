@@ -69,33 +69,28 @@ def _names(timed: Schedule) -> np.ndarray:
 
 
 def _values(timed: Schedule, numbers: np.ndarray) -> list[list[str]]:
-    """For instructions of one form: the places of each operand, then the names of each."""
+    """For instructions of one form: the places of each operand, then the names, then the partitions where not 0."""
     program, columns = timed.program, timed.placement.columns
     names = [record.name for record in columns.records]
-    places, named = [], []
+    places, named, partitions = [], [], []
     for k, layout in enumerate(program.forms[program.form[numbers[0]]].layouts):
         storage, offset, _ = program.operands[program.operand_start[numbers] + k].T
         owners = [names[record] for record in columns.record[storage].tolist()]
         named.append(owners)
         if layout.memory is Memory.HBM:
             places.append([f"{name}+{byte}" for name, byte in zip(owners, offset.tolist())])
-        else:
-            places.append(_chip_places(timed, storage, offset, layout.memory))
-    return places + named
-
-
-def _chip_places(timed: Schedule, storage: np.ndarray, offset: np.ndarray, memory: Memory) -> list[str]:
-    """`0x4820`, with the first partition when it is not 0."""
-    partition, byte = np.divmod(offset, timed.placement.columns.pitch[storage])
-    address = timed.placement.offset[storage] + byte + (PSUM_BASE if memory is Memory.PSUM else 0)
-    first = timed.placement.partition[storage] + partition
-    if not first.any():
-        return list(map(hex, address.tolist()))
-    return [f"{at:#x}+p{p}" if p else hex(at) for at, p in zip(address.tolist(), first.tolist())]
+            partitions.append([""] * numbers.size)
+            continue
+        partition, byte = np.divmod(offset, columns.pitch[storage])
+        address = timed.placement.offset[storage] + byte + (PSUM_BASE if layout.memory is Memory.PSUM else 0)
+        places.append(list(map(hex, address.tolist())))
+        first = (timed.placement.partition[storage] + partition).tolist()
+        partitions.append([f"+p{number}" if number else "" for number in first])
+    return places + named + partitions
 
 
 def _templates(form: Form) -> tuple[str, str]:
-    """Text of a form with fields for the places of its operands, then their names; the second is for LDWEIGHTS."""
+    """Text of a form with a field for each of `_values`; the second is for LDWEIGHTS."""
     reads = [k for k, role in enumerate(form.roles) if role is Role.READ]
     writes = [k for k, role in enumerate(form.roles) if role is not Role.READ]
     head = [_function(form)] if form.function else []
@@ -121,9 +116,9 @@ def paired(form: Form) -> bool:
 
 
 def _fields(form: Form, name: str, places: list[int]) -> list[str]:
-    layouts = [form.layouts[k] for k in places]
+    layouts, last = [form.layouts[k] for k in places], 2 * len(form.roles)
     short = [dtypes.short(layout.dtype) for layout in layouts]
-    return [f"{name}{n or ''}={short[n]}@{{{k}}}{pattern(layouts[n])}" for n, k in enumerate(places)]
+    return [f"{name}{n or ''}={short[n]}@{{{k}}}{pattern(layouts[n])}{{{last + k}}}" for n, k in enumerate(places)]
 
 
 def _tensors(form: Form, reads: list[int], writes: list[int]) -> str:

@@ -210,3 +210,15 @@ def lanes(spans: list[tuple[int, int]], floor: list[int], limit: int) -> list[in
         lowest = min(floor[i], limit - 1)
         out.append(next((k for k in range(lowest, limit - 1) if k not in taken), limit - 1))
     return out
+
+
+def charge(classes: list[list[tuple[int, int]]], t0: int, t1: int) -> list[tuple[int, int, int]]:
+    """Moment by moment."""
+    out: list[tuple[int, int, int]] = []
+    for now in range(t0, t1):
+        active = next((k for k, spans in enumerate(classes) if any(a <= now < b for a, b in spans)), len(classes))
+        if out and out[-1][2] == active:
+            out[-1] = (out[-1][0], now + 1, active)
+        else:
+            out.append((now, now + 1, active))
+    return out

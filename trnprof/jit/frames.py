@@ -433,3 +433,38 @@ def lanes(start, end, floor, limit, out):
         out[i] = lane
         used = max(used, lane + 1)
     return used
+
+
+@njit(cache=True)
+def charge(start, end, first, window, out):
+    """Cut the window [t0, t1] into stretches, each charged to the first class that is active; returns how many.
+
+    start, end : of all classes, int64; class k's are first[k] to first[k + 1], sorted and apart
+    out        : int64 [stretches, 3]: start, end, class; the number of classes where none is active
+    """
+    classes = first.size - 1
+    at = first[:-1].copy()
+    now = window[0]
+    filled = 0
+    while now < window[1]:
+        until = window[1]
+        active = classes
+        for k in range(classes):
+            while at[k] < first[k + 1] and end[at[k]] <= now:
+                at[k] += 1
+            if at[k] == first[k + 1]:
+                continue
+            if start[at[k]] <= now:
+                active = k
+                until = min(until, end[at[k]])
+                break
+            until = min(until, start[at[k]])
+        if filled and out[filled - 1, 2] == active:
+            out[filled - 1, 1] = until
+        else:
+            out[filled, 0] = now
+            out[filled, 1] = until
+            out[filled, 2] = active
+            filled += 1
+        now = until
+    return filled

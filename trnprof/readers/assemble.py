@@ -48,7 +48,13 @@ def assemble(draft: Draft, meta: Meta, warnings: tuple[str, ...] = ()) -> Trace:
     _count_shown(draft, transfers)
     total = meta.total_ps or int(draft.instructions["end_ps"].max(initial=0))
     trace = Trace(
-        replace(meta, window=window, total_ps=total, notes=draft.receipt.notes(warnings)),
+        replace(
+            meta,
+            window=window,
+            total_ps=total,
+            quarantined=draft.receipt.quarantined,
+            notes=draft.receipt.notes(warnings),
+        ),
         draft.strings,
         _table(Instructions, draft.instructions),
         _table(Transfers, transfers),

@@ -36,6 +36,11 @@ class Receipt:
         if sentence not in self._remarks:
             self._remarks.append(sentence)
 
+    @property
+    def quarantined(self) -> int:
+        """Rows that were set aside, whatever the reason."""
+        return sum(sum(reasons.values()) for reasons in self._aside.values())
+
     def notes(self, warnings: Iterable[str] = ()) -> tuple[str, ...]:
         """The receipt as sentences, after the profile's own warnings."""
         whole = [table for table in sorted(self._read) if self._read[table] == self._shown[table]]

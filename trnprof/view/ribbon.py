@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.trace import COMPUTE_ENGINES, Engine, QueueType, Trace
-from trnprof.intervals import Spans, clip, gaps, overlap
+from trnprof.intervals import Spans, merge
 from trnprof.view.palette import BOUNDS
 
 COMPUTE, BANDWIDTH, CAPACITY, NETWORK, LATENCY = range(5)
@@ -39,18 +39,18 @@ class Ribbon:
 
 def ribbon(trace: Trace, window: tuple[int, int], core: int | None = None) -> Ribbon:
     """The stretches of one core, of all cores together without one."""
-    free: Spans = (np.array([window[0]], np.int64), np.array([window[1]], np.int64))
-    parts: list[tuple[Spans, int]] = []
+    from trnprof.jit.frames import charge
+
+    bounds, spans = [], []
     for bound, active in _classes(trace, core):
-        taken = overlap(free, clip(*active, *window))
-        parts.append((taken, bound))
-        free = _without(free, taken, window)
-    parts.append((free, LATENCY))
-    start = np.concatenate([spans[0] for spans, _ in parts])
-    end = np.concatenate([spans[1] for spans, _ in parts])
-    bound = np.concatenate([np.full(spans[0].size, which, np.int8) for spans, which in parts])
-    order = np.argsort(start, kind="stable")
-    return _joined(start[order], end[order], bound[order])
+        bounds.append(bound)
+        spans.append(merge(*active))
+    start, end = (np.concatenate([span[k] for span in spans]) for k in (0, 1))
+    first = np.cumsum([0, *(span[0].size for span in spans)])
+    out = np.empty((2 * start.size + 1, 3), np.int64)
+    cut = out[: charge(start, end, first, np.array(window, np.int64), out)]
+    which = np.array([*bounds, LATENCY], np.int8)[cut[:, 2]]
+    return _joined(cut[:, 0].copy(), cut[:, 1].copy(), which)
 
 
 def _classes(trace: Trace, core: int | None):
@@ -72,11 +72,6 @@ def _classes(trace: Trace, core: int | None):
     yield BANDWIDTH, (table.start_ps[payload], table.end_ps[payload])
     yield NETWORK, rows(here & (ins.engine == Engine.COLLECTIVE))
     yield COMPUTE, rows(here & np.isin(ins.engine, [*others, int(Engine.OTHER)]))
-
-
-def _without(free: Spans, taken: Spans, window: tuple[int, int]) -> Spans:
-    """The free stretches less what was taken."""
-    return overlap(free, gaps(*taken, *window))
 
 
 def _joined(start: np.ndarray, end: np.ndarray, bound: np.ndarray) -> Ribbon:

@@ -116,7 +116,8 @@ class Session:
             parts.append(words.plural(len(self.trace.transfers), "transfer"))
         if len(self.trace.packets):
             parts.append(words.plural(len(self.trace.packets), "packet"))
-        return ", ".join([*parts, "0 dropped"])
+        aside = self.trace.meta.quarantined
+        return ", ".join([*parts, f"{words.plural(aside, 'row')} set aside" if aside else "0 dropped"])
 
     def estimate(self, text: str) -> str:
         """The text with the mark of an estimate where the trace is emulated."""

@@ -52,6 +52,7 @@ def build(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
             dcc.Store(id="ask"),
             dcc.Store(id="chart"),
             dcc.Store(id="begun"),
+            dcc.Store(id="judged"),
             html.Div(screens.loading(", ".join(library.names)), id="page"),
             screens.help_page(),
         ],

@@ -26,6 +26,9 @@ def add_callbacks(app: Dash, library: Library) -> None:
     app.callback(Output("page", "children"), Output("trace", "data"), Input("address", "search"))(
         lambda search: page(library, search)
     )
+    app.callback(Output("verdict", "children"), Output("judged", "data"), Input("trace", "data"))(
+        lambda start: verdict(library, start)
+    )
     app.callback(Output("tab", "children"), Input("ask", "data"), prevent_initial_call=True)(
         lambda ask: panel(library, ask)
     )
@@ -37,6 +40,12 @@ def add_callbacks(app: Dash, library: Library) -> None:
         Output("begun", "data"),
         Input("trace", "data"),
         State("page", "children"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("trnprof", "name"),
+        Output("begun", "data", allow_duplicate=True),
+        Input("judged", "data"),
+        prevent_initial_call=True,
     )
     for graph in ("graph-tab", "graph-page"):
         app.clientside_callback(
@@ -63,13 +72,26 @@ def page(library: Library, search: str | None) -> tuple[list[Part], dict[str, An
         return screens.failure(library, name, f"{type(fault).__name__}: {fault}"), None
 
 
+def verdict(library: Library, start: dict[str, Any] | None) -> tuple[list[Part], str]:
+    """The strip above the timeline, which comes when the picture is already there, and the title of the page."""
+    if not start:
+        return [], "trnprof"
+    try:
+        session = library.session(start["name"])
+        return screens.strip(session), f"{start['title']}, {session.verdict.title.lower()} · trnprof"
+    except (TrnprofError, OSError) as fault:
+        return [html.P(str(fault), className="bad", role="alert")], "trnprof"
+    except Exception as fault:
+        log.exception("%s: no verdict can be found", start["name"])
+        return [html.P(f"{type(fault).__name__}: {fault}", className="bad", role="alert")], "trnprof"
+
+
 def start_of(name: str, session: Session) -> dict[str, Any]:
     """All that the browser must know before the first frame."""
     meta = session.meta
     return {
         "name": name,
         "title": meta.title,
-        "bound": session.verdict.title,
         "estimated": meta.estimated,
         "tracks": [track.to_json() for track in session.tracks()],
         "home": list(session.home),

@@ -106,20 +106,16 @@ def _colours() -> html.Span:
     return html.Span(buttons, className="seg hide-s", role="group", **{"aria-label": "Colour by"})
 
 
-def strip(session: Session) -> html.Section:
+def strip(session: Session) -> list[Part]:
     """The verdict in one line: bound, shares, evidence, margin."""
     found = session.verdict
     engine = dim(f" {found.engine}") if found.engine else ""
-    return html.Section(
-        [
-            html.Span([swatch(found.bound), html.Span([found.title, engine])], className="bound"),
-            html.Div(shares(found.shares), className="meterbox"),
-            html.P(found.headline, className="evidence", title=found.headline),
-            html.Span(_margin(found.margin), className="mid margin", title="Distance of the bound to the runner-up"),
-        ],
-        className="verdict",
-        **{"aria-label": "Verdict"},
-    )
+    return [
+        html.Span([swatch(found.bound), html.Span([found.title, engine])], className="bound"),
+        html.Div(shares(found.shares), className="meterbox"),
+        html.P(found.headline, className="evidence", title=found.headline),
+        html.Span(_margin(found.margin), className="mid margin", title="Distance of the bound to the runner-up"),
+    ]
 
 
 def _margin(text: str) -> list[Part]:
@@ -183,7 +179,7 @@ def main(library: Library, name: str, session: Session) -> list[Part]:
     meta = session.meta
     return [
         header(library, name, meta),
-        strip(session),
+        html.Section(mid("Judging what bounds it"), id="verdict", className="verdict", **{"aria-label": "Verdict"}),
         html.Main([stage(meta), panel()]),
         html.Div(id="roofline", hidden=True, className="roofline-page"),
         thumbs(),

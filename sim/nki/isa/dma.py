@@ -33,15 +33,17 @@ def dma_copy(
     program = builder()
     check_dtype(dtype)
     _check_priority(program, "dma_copy", priority)
-    mode, asked = (
+    operands, indirect = _indirect(program, engines.COPY, dst, src)
+    static = (
         member(dge_mode, enums.dge_mode, "dma_copy", "dge_mode"),
         member(engine, enums.engine, "dma_copy", "engine"),
+        indirect,
     )
-    operands, indirect = _indirect(program, engines.COPY, dst, src)
-    skip = member(oob_mode, enums.oob_mode, "dma_copy", "oob_mode") == "skip"
-    if skip and any(side.indirection is not None and side.indirection.outside for side in (dst, src)):
-        return issue_idle(program, engines.COPY, operands, (mode, asked, indirect), name)
-    return issue_transfer(program, engines.COPY, operands, (mode, asked, indirect), name, skip=skip)
+    if member(oob_mode, enums.oob_mode, "dma_copy", "oob_mode") != "skip":
+        return issue_transfer(program, engines.COPY, operands, static, name)
+    if any(side.indirection is not None and side.indirection.outside for side in (dst, src)):
+        return issue_idle(program, engines.COPY, operands, static, name)
+    return issue_transfer(program, engines.COPY, operands, static, name, skip=True)
 
 
 def _check_priority(program: ProgramBuilder, call: str, priority: int | None) -> None:

@@ -72,7 +72,7 @@ def issue(
         special |= view.indirection is not None or layout.dtype is dtypes.tfloat32
     if special:
         return _append_special(program, op, operands, static, name, on, immediates)
-    index = _append(program, op, operands, static, name, immediates)
+    index = program.issue(op, operands, static, name, **immediates)
     if "registers" in immediates and enums.reduce_cmd.idle.name not in static:
         _keep_registers(program, on, index)
     return NkiInstruction(program, index, index)
@@ -87,7 +87,7 @@ def issue_transfer(
             raise no_tensor(op, operands, program)
         if view.indirection is not None or view.layout.dtype is dtypes.tfloat32:
             return _append_special(program, op, operands, static, name, Engine.SYNC, numbers)
-    index = _append(program, op, operands, static, name, numbers)
+    index = program.issue(op, operands, static, name, **numbers)
     return NkiInstruction(program, index, index)
 
 
@@ -97,17 +97,6 @@ def issue_idle(
     """Append a transfer that finds its dynamic offset out of bounds and, as asked, moves nothing."""
     index = program.issue_idle(op, operands, static, name)
     return NkiInstruction(program, index, index)
-
-
-def _append(
-    program: ProgramBuilder, op: Op, operands: tuple[View, ...], static: tuple, name: str | None, numbers: dict
-) -> int:
-    try:
-        return program.issue(op, operands, static, name, **numbers)
-    except InputError as error:
-        if error.source is not None:
-            raise
-        raise InputError(f"{op.call}: {error.message}", source=program.where(), remedy=error.remedy) from None
 
 
 def _append_special(
@@ -125,7 +114,7 @@ def _append_special(
         if index.outside is not None:
             raise InputError(f"{op.call}: {index.outside}", source=program.where())
     loads = [_load_offset(program, op, index, on) for index in indices if index.view is not None]
-    index = _append(program, op, operands, static, name, numbers)
+    index = program.issue(op, operands, static, name, **numbers)
     if program.values:
         _round_tf32(operands)
     for load in loads:

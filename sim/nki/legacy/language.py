@@ -19,7 +19,7 @@ from sim.nki.legacy.blocks import BlockTensor, ParDim, block_dims
 from sim.nki.legacy.functions import EXPORTED, matmul, transpose
 from sim.nki.legacy.index import Grid, arange, mgrid
 from sim.nki.legacy.launch_grid import nc, spmd_dim
-from sim.nki.legacy.loops import affine_range, loop_reduce, sequential_range, static_range
+from sim.nki.legacy.loops import affine_range, loop_reduce, sequential_range, static_range, traced_once
 from sim.nki.legacy.moves import dma_copy, dma_transpose, in_hbm, load, store
 from sim.nki.legacy.operands import Result, elementwise, operand, tile
 from sim.nki.legacy.tile import Tile
@@ -103,6 +103,8 @@ def _tensor(call: str, shape: Any, dtype: Any, buffer: Any, name: str, value: An
         if region.memory is Memory.HBM:
             return _in_hbm(call, sizes, dtype, region, name, value)
         placed = Buffer(region.memory, None)
+    if placed.place is not None:
+        placed = traced_once(placed, builder().here())
     blocks = block_dims(sizes)
     sizes = tuple(int(size) for size in sizes)
     fault = current._shape_fault(sizes[blocks:] if len(sizes) - blocks > 1 else (*sizes[blocks:], 1), _region(placed))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sim.errors import InputError
 from sim.nki import isa
+from sim.nki.legacy.allocation import Buffer
 from sim.nki.legacy.index import LoopIndex
 from sim.nki.legacy.operands import elementwise, in_sbuf, tile
 from sim.nki.legacy.tile import Tile
@@ -27,11 +29,63 @@ def _loop(kind: str, bounds: tuple[Any, ...]) -> Iterator[LoopIndex]:
 
 def _iterate(program: ProgramBuilder, kind: str, source: int, numbers: range) -> Iterator[LoopIndex]:
     line = (program.strings[source] or "").rsplit(":", 1)[-1]
+    loops = _open.setdefault(program, [])
+    loop = _Loop() if kind != "static_range" else None
     with program.inside(RegionKind.LOOP, f"{kind} at line {line}", source):
         for number in numbers:
             index = LoopIndex(number)
             index.first = number == numbers.start
-            yield index
+            if loop is not None:
+                loop.begin(index.first)
+                loops.append(loop)
+            try:
+                yield index
+            finally:
+                if loop is not None:
+                    loops.remove(loop)
+
+
+class _Loop:
+    """An open loop whose body the vendor's compiler traces once.
+
+    buffers : allocations of the first iteration, by place in the code and how often it has been passed
+    """
+
+    __slots__ = ("buffers", "first", "passed")
+
+    def __init__(self) -> None:
+        self.buffers: dict[tuple, Buffer] = {}
+        self.first = True
+        self.passed: dict[Any, int] = {}
+
+    def begin(self, first: bool) -> None:
+        self.first = first
+        self.passed = {}
+
+    def key(self, site: Any) -> tuple:
+        self.passed[site] = self.passed.get(site, 0) + 1
+        return site, self.passed[site]
+
+
+_open: WeakKeyDictionary[ProgramBuilder, list[_Loop]] = WeakKeyDictionary()
+
+
+def traced_once(buffer: Buffer, site: Any) -> Buffer:
+    """The buffer that a tensor made in a loop has in every iteration.
+
+    Kernels compute addresses with Python counters. The vendor's compiler runs a loop's body once, so a tensor keeps the
+    address of the first iteration, although here the counter goes on.
+    """
+    found = None
+    loops = _open.get(builder(), [])
+    keys = [(loop, loop.key(site)) for loop in loops]
+    for loop, key in keys:
+        if not loop.first and found is None:
+            found = loop.buffers.get(key)
+    chosen = found or buffer
+    for loop, key in keys:
+        loop.buffers.setdefault(key, chosen)
+    return chosen
 
 
 def affine_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:

@@ -1,0 +1,35 @@
+"""What a compiler does to a program before it runs, each step a pure function Program -> Program that can be left out.
+
+Current NKI keeps the kernel's order; its compiler renames buffers and schedules each engine within a window. Legacy
+kernels went through an optimising middle end, whose steps are passes here.
+"""
+
+from __future__ import annotations
+
+from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
+from sim.compiler.hoisting import hoist
+from sim.compiler.options import UNBOUNDED, WINDOWS, Options
+from sim.compiler.renaming import rename
+from sim.program import Program
+
+__all__ = [
+    "UNBOUNDED",
+    "WINDOWS",
+    "Options",
+    "dense_bytes",
+    "engines",
+    "hoist",
+    "operand_roles",
+    "rename",
+    "rewrite",
+    "used_layouts",
+]
+
+
+def rewrite(program: Program, options: Options) -> Program:
+    """The program as its compiler would hand it to the engines."""
+    if options.rename:
+        program = rename(program)
+    if options.hoist:
+        program = hoist(program, int(program.device[options.sbuf_figure]))
+    return program

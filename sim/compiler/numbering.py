@@ -1,0 +1,108 @@
+"""Value numbering: which tiles hold the same, so that work need be done only once.
+
+A tile has a value when all its writes come before its first read; two tiles have the same value when the same
+instructions made them from the same inputs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.compiler.columns import instructions_of_operands, operand_roles
+from sim.program import Program, Role
+from sim.trace import Memory
+
+UNKNOWN = -1
+
+DRAWING = frozenset(f"nki.isa.{call}" for call in ("rng", "rand2", "dropout", "rand_get_state", "rand_set_state"))
+"""Calls whose result is another one each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What is known of the contents of each storage."""
+
+    number: list[int]
+    """Equal for equal contents, UNKNOWN for a storage that has no value of its own."""
+    last_write: list[int]
+    loads: set[int]
+    """Storages that are made by loads of inputs alone."""
+
+
+def constant_storages(program: Program, roles: np.ndarray) -> list[bool]:
+    """Per storage: an HBM tensor that is given and never written."""
+    written = np.zeros(len(program.storages), bool)
+    written[program.operands[roles != Role.READ, 0]] = True
+    given = [storage.memory is Memory.HBM and storage.role in ("IN", "WEIGHT") for storage in program.storages]
+    return (np.array(given, bool) & ~written).tolist()
+
+
+def is_plain_load(program: Program) -> list[bool]:
+    """Per form: a transfer of one source to one destination."""
+    return [form.dma is not None and form.roles == (Role.WRITE, Role.READ) for form in program.forms]
+
+
+def number_values(program: Program) -> Values:
+    """Give equal contents equal numbers."""
+    array = operand_roles(program)
+    roles, flat, bounds = array.tolist(), program.operands.tolist(), program.operand_start.tolist()
+    immediates = program.immediate.tolist() or [UNKNOWN] * len(program)
+    constant, plain = constant_storages(program, array), is_plain_load(program)
+    steady, last_write = _steady(program, array)
+    repeats = _repeatable(program)
+    number, loads = [UNKNOWN] * len(program.storages), set()
+    made: dict[int, list[tuple]] = defaultdict(list)
+    known: dict[tuple, int] = {}
+    for index, form in enumerate(program.form.tolist()):
+        first, end = bounds[index], bounds[index + 1]
+        written = [k for k in range(first, end) if roles[k] and steady[flat[k][0]]]
+        if not written:
+            continue
+        inputs = repeats[index] and _inputs([flat[k] for k in range(first, end) if not roles[k]], constant, number)
+        for k in written:
+            storage = flat[k][0]
+            if inputs is False:
+                steady[storage] = False
+                continue
+            made[storage].append((form, immediates[index], k - first, *flat[k][1:], inputs))
+            if index == last_write[storage]:
+                parts = made.pop(storage)
+                number[storage] = known.setdefault((program.storages[storage].pitch, *parts), len(known))
+                if all(plain[part[0]] and part[-1][0][0] < 0 for part in parts):
+                    loads.add(storage)
+    return Values(number, last_write, loads)
+
+
+def _inputs(reads: list[list[int]], constant: list[bool], number: list[int]) -> tuple | bool:
+    """What an instruction reads, as numbers that are equal where the contents are; False where that is not known."""
+    found = []
+    for storage, offset, layout in reads:
+        if constant[storage]:
+            found.append((-1, storage, offset, layout))
+        elif number[storage] == UNKNOWN:
+            return False
+        else:
+            found.append((number[storage], 0, offset, layout))
+    return tuple(found)
+
+
+def _steady(program: Program, roles: np.ndarray) -> tuple[list[bool], list[int]]:
+    """Per storage: on chip and written only before it is read; and its last write."""
+    instruction, storage, writes = instructions_of_operands(program), program.operands[:, 0], roles != Role.READ
+    last = np.full(len(program.storages), -1, np.int64)
+    last[storage[writes]] = instruction[writes]
+    first = np.full(len(program.storages), len(program), np.int64)
+    first[storage[~writes][::-1]] = instruction[~writes][::-1]
+    free = np.array([s.memory is not Memory.HBM and s.address is None for s in program.storages], bool)
+    return (free & (last < first)).tolist(), last.tolist()
+
+
+def _repeatable(program: Program) -> list[bool]:
+    """Per instruction: it depends on nothing but its operands, no hidden register, no generator's state."""
+    drawing = np.array([form.call in DRAWING for form in program.forms] or [False], bool)
+    repeats = ~drawing[program.form]
+    repeats[program.order[:, :2].ravel()] = False
+    return repeats.tolist()

@@ -1,0 +1,56 @@
+"""What the compiler is taken to do, with defaults for each API generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.errors import InputError
+
+UNBOUNDED = 1 << 30
+"""A window that no queue outgrows."""
+
+WINDOWS = {"current": (64, 64, 64, 64, UNBOUNDED), "legacy": (16, 16, 16, 16, UNBOUNDED)}
+"""Per API generation and engine; source: facts of the timing prototype, table 8.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the compiler is taken to do."""
+
+    generation: str = "current"
+    """`current` (NKI 0.3 and later) or `legacy` (neuronxcc.nki)."""
+    rename: bool = True
+    """Give a tile that is overwritten as a whole a buffer of its own."""
+    windows: tuple[int, ...] = WINDOWS["current"]
+    """Per engine (Tensor, Vector, Scalar, GpSimd, Sync): instructions among which the oldest ready one goes first.
+    1 is strictly in order. Sync only triggers DMAs, which the compiler orders freely."""
+    hoist: bool = False
+    """Compute equal values once, where those of an allocation site fit into SBUF together."""
+    share: bool = False
+    """Do not load or compute again what is still resident."""
+    spill: bool = False
+    """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
+    sbuf_figure: str = "sbuf.usable_partition_bytes"
+    """Figure of the device that bounds SBUF, bytes a partition."""
+    clock_phase_ps: int | None = None
+    """Start of the kernel within a window of TensorE's clock; None for the device's figure."""
+
+    def __post_init__(self) -> None:
+        if len(self.windows) != len(WINDOWS["current"]) or min(self.windows) < 1:
+            raise InputError(f"windows {self.windows}: five numbers of at least 1 are needed")
+
+    @classmethod
+    def for_generation(cls, generation: str) -> Options:
+        """The defaults of an API generation."""
+        if generation not in WINDOWS:
+            raise InputError(f"API generation {generation!r}", remedy=f"known: {', '.join(WINDOWS)}")
+        figure = "sbuf.usable_partition_bytes" + ("_legacy" if generation == "legacy" else "")
+        legacy = generation == "legacy"
+        return cls(
+            generation=generation,
+            windows=WINDOWS[generation],
+            hoist=legacy,
+            share=legacy,
+            spill=legacy,
+            sbuf_figure=figure,
+        )

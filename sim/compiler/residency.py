@@ -1,0 +1,319 @@
+"""Residency: which tiles are in SBUF when, as an optimising compiler decides it.
+
+The pass walks the program in order and keeps a set of resident tiles. A tile that is made again while its value is
+still resident is not made again. A tile that must make room is dropped when it can be loaded again from an input
+(rematerialisation), else saved to HBM once and reloaded before its next use. Loads leave least recently used first, as
+repeated sweeps over a matrix do on measured kernels; computed values leave furthest next use first. The rules and the
+room kept free come from the timing prototype (facts, section 8.2).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from sim.compiler.columns import dead, instructions_of_operands, keep, operand_roles
+from sim.compiler.emission import Emission
+from sim.compiler.numbering import UNKNOWN, constant_storages, is_plain_load, number_values
+from sim.compiler.options import Options
+from sim.program import Program, Role
+from sim.trace import Memory
+
+AHEAD_BYTES = 8192
+"""Room that is kept free, bytes a partition: compilers spill ahead of need."""
+
+FILL = (1.0, 0.95, 0.9, 0.8, 0.7)
+"""Shares of SBUF that are tried as the limit until every tile finds a contiguous place."""
+
+
+@dataclass(slots=True)
+class Tile:
+    """One value, which several storages of the program may hold in turn; what is known of it while walking."""
+
+    key: int
+    size: int
+    uses: list[int]
+    """Instructions that access it, ascending."""
+    number: int
+    """Storage that holds it now."""
+    used: int = 0
+    """How many uses are past."""
+    made: bool = False
+    """Some storage has begun to hold it, and it has not been given up since."""
+    complete: int = -1
+    """Instruction that wrote its last part."""
+    needed: int = -1
+    """Last instruction that accesses a storage that holds it by now."""
+    resident: bool = False
+    loads: list[tuple[int, list[int]]] | None = field(default_factory=list)
+    """(form, operands) of the loads that made it, None once it holds a computed value."""
+    home: int = -1
+    """HBM storage of its saved copy, -1 for none."""
+    saved: bool = False
+    """The saved copy holds what the tile holds."""
+
+
+@dataclass(slots=True)
+class Room:
+    """The SBUF of one core while the program is walked."""
+
+    limit: int
+    taken: int = 0
+    furthest: list[tuple[int, int]] = field(default_factory=list)
+    """Heap of (-next use, tile); entries of the past are skipped."""
+    loads: dict[int, Tile] = field(default_factory=dict)
+    """Resident tiles that can be loaded again, least recently used first."""
+
+
+def needs_spilling(program: Program, limit: int) -> bool:
+    """Whether more bytes a partition are alive at once than the limit, on any core."""
+    sizes = _sizes(program)
+    first, last = _lives(program)
+    used = np.flatnonzero((first >= 0) & (sizes > 0))
+    change = np.zeros((int(program.core.max(initial=0)) + 1, len(program) + 1), np.int64)
+    cores = program.core[first[used]]
+    np.add.at(change, (cores, first[used]), sizes[used])
+    np.add.at(change, (cores, last[used] + 1), -sizes[used])
+    return bool((np.cumsum(change, axis=1) > limit).any())
+
+
+def _sizes(program: Program) -> np.ndarray:
+    """Bytes a partition of each storage in SBUF, 0 elsewhere."""
+    return np.array([s.pitch if s.memory is Memory.SBUF else 0 for s in program.storages], np.int64)
+
+
+def _lives(program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """First and last instruction that accesses each storage, -1 for none."""
+    instruction = instructions_of_operands(program)
+    first = np.full(len(program.storages), -1, np.int64)
+    last = first.copy()
+    last[program.operands[:, 0]] = instruction
+    first[program.operands[::-1, 0]] = instruction[::-1]
+    return first, last
+
+
+def spill(program: Program, limit: int, share: bool = False) -> Program:
+    """The program with saves, reloads and repeated loads, so that at most `limit` bytes a partition are resident.
+
+    share : values that are still resident are not made again
+    """
+    walked = _Walk(program, limit, share).run()
+    return keep(walked, ~dead(walked, np.zeros(len(walked), bool))) if share else walked
+
+
+class _Walk:
+    """One pass over the program."""
+
+    def __init__(self, program: Program, limit: int, share: bool):
+        self.program = program
+        self.roles = operand_roles(program)
+        self.constant = constant_storages(program, self.roles)
+        self.plain = is_plain_load(program)
+        self.out = Emission(program)
+        _, last = _lives(program)
+        self.last = last.tolist()
+        self.last_write = _last_writes(program, self.roles)
+        self.tiles = self._tiles(share)
+        self.begun: set[int] = set()
+        self.dropped: set[int] = set()
+        """Storages whose value was resident already: what makes them goes."""
+        self.by_key: list[Tile] = list({tile.key: tile for tile in self.tiles.values()}.values())
+        self.rooms = [Room(limit) for _ in range(int(program.core.max(initial=0)) + 1)]
+
+    def _tiles(self, share: bool) -> dict[int, Tile]:
+        """The tile of each storage in SBUF; storages of one core with equal values share it."""
+        program, sizes = self.program, _sizes(self.program)
+        uses: dict[int, list[int]] = defaultdict(list)
+        instruction = instructions_of_operands(program)
+        rows = np.flatnonzero(sizes[program.operands[:, 0]] > 0)
+        for storage, index in zip(program.operands[rows, 0].tolist(), instruction[rows].tolist()):
+            seen = uses[storage]
+            if not seen or seen[-1] != index:
+                seen.append(index)
+        self.uses = uses
+        number = number_values(program).number if share else [UNKNOWN] * len(program.storages)
+        core, size = program.core.tolist(), sizes.tolist()
+        made: dict[tuple, Tile] = {}
+        tiles: dict[int, Tile] = {}
+        for storage, seen in uses.items():
+            key = (core[seen[0]], number[storage]) if number[storage] != UNKNOWN else (storage,)
+            if key in made:
+                made[key].uses = made[key].uses + seen
+            else:
+                made[key] = Tile(len(made), size[storage], seen, storage)
+            tiles[storage] = made[key]
+        for tile in made.values():
+            tile.uses = sorted(set(tile.uses))
+        return tiles
+
+    def run(self) -> Program:
+        program, tiles, out = self.program, self.tiles, self.out
+        bounds, flat, roles = program.operand_start.tolist(), program.operands.tolist(), self.roles.tolist()
+        for index, (number, core) in enumerate(zip(program.form.tolist(), program.core.tolist())):
+            span = range(bounds[index], bounds[index + 1])
+            room = self.rooms[core]
+            needed = {}
+            for k in span:
+                if flat[k][0] in tiles:
+                    self._begin(flat[k][0], index)
+                    tile = tiles[flat[k][0]]
+                    needed[tile.key] = tile
+            if self._is_dropped([flat[k][0] for k in span if roles[k]]):
+                out.skip(index)
+            else:
+                for tile in needed.values():
+                    self._enter(room, tile, index, needed)
+                row = [self._mapped(flat[k]) for k in span]
+                out.emit(number, index, row, old=True)
+                self._note_writes(number, [(flat[k], roles[k]) for k in span], row)
+            for tile in needed.values():
+                self._leave(room, tile, index)
+        return out.finished()
+
+    def _mapped(self, operand: list[int]) -> list[int]:
+        tile = self.tiles.get(operand[0])
+        return operand if tile is None else [tile.number, operand[1], operand[2]]
+
+    def _begin(self, storage: int, index: int) -> None:
+        """The first access to a storage: it takes over a tile that holds its value already, or makes it."""
+        if storage in self.begun:
+            return
+        self.begun.add(storage)
+        tile = self.tiles[storage]
+        if tile.made:
+            if tile.resident and index > tile.complete:
+                self.dropped.add(storage)
+                tile.needed = max(tile.needed, self.last[storage])
+                return
+            if tile.resident or tile.needed > index:
+                tile = self.tiles[storage] = Tile(len(self.by_key), tile.size, self.uses[storage], storage)
+                self.by_key.append(tile)
+        tile.made, tile.complete, tile.number, tile.loads, tile.saved = True, self.last_write[storage], storage, [], False
+        tile.needed = max(tile.needed, self.last[storage])
+
+    def _is_dropped(self, writes: list[int]) -> bool:
+        return bool(writes) and all(storage in self.dropped for storage in writes)
+
+    def _enter(self, room: Room, tile: Tile, index: int, pinned: dict[int, Tile]) -> None:
+        """Make a tile resident before an instruction."""
+        if tile.resident:
+            return
+        self._make_room(room, tile.size, index, pinned)
+        tile.resident = True
+        room.taken += tile.size
+        storage = tile.number
+        if tile.complete >= 0 and not self._has_content(tile):
+            return
+        tile.number = self.out.new_storage(storage)
+        if tile.loads is not None:
+            for form, operands in tile.loads:
+                again = [[tile.number, *operands[1:3]], *(operands[k : k + 3] for k in range(3, len(operands), 3))]
+                self.out.emit(self.out.variant(form, "reload"), index, again)
+        else:
+            self.out.move(tile.number, tile.home, "reload", index)
+
+    @staticmethod
+    def _has_content(tile: Tile) -> bool:
+        return tile.saved or bool(tile.loads)
+
+    def _make_room(self, room: Room, size: int, index: int, pinned: dict[int, Tile]) -> None:
+        while room.taken + size + AHEAD_BYTES > room.limit:
+            tile = self._victim(room, pinned)
+            if tile is None:
+                return
+            if tile.needed < index:
+                tile.made = False
+            elif tile.loads is None and not tile.saved:
+                self._save(tile, index)
+            self._release(room, tile)
+
+    def _victim(self, room: Room, pinned: dict[int, Tile]) -> Tile | None:
+        """Furthest next use; where that is a plain load, the load that was used longest ago."""
+        aside, found = [], None
+        while room.furthest and found is None:
+            entry = heappop(room.furthest)
+            tile = self.by_key[entry[1]]
+            if not tile.resident or tile.uses[tile.used] != -entry[0]:
+                continue
+            if tile.key in pinned:
+                aside.append(entry)
+                continue
+            found = tile
+            if tile.loads is not None:
+                oldest = next((load for load in room.loads.values() if load.key not in pinned), tile)
+                if oldest is not tile:
+                    aside.append(entry)
+                    found = oldest
+        for entry in aside:
+            heappush(room.furthest, entry)
+        return found
+
+    @staticmethod
+    def _release(room: Room, tile: Tile) -> None:
+        tile.resident = False
+        room.taken -= tile.size
+        room.loads.pop(tile.key, None)
+
+    def _save(self, tile: Tile, index: int) -> None:
+        if tile.home < 0:
+            tile.home = self.out.new_home(tile.number)
+        self.out.move(tile.home, tile.number, "save", index)
+        tile.saved = True
+
+    def _note_writes(self, number: int, operands: list[tuple[list[int], int]], row: list[list[int]]) -> None:
+        """Remember whether a tile is still what loads of an input made it."""
+        repeatable = self.plain[number] and self.constant[operands[1][0][0]]
+        for (storage, _, _), role in operands:
+            tile = self.tiles.get(storage)
+            if tile is None or role == Role.READ:
+                continue
+            tile.saved = False
+            if repeatable and tile.loads is not None:
+                tile.loads.append((number, [value for operand in row for value in operand]))
+            else:
+                tile.loads = None
+
+    def _leave(self, room: Room, tile: Tile, index: int) -> None:
+        """An instruction is past: the tile is used later, or gives up its place."""
+        uses, used = tile.uses, tile.used
+        while used < len(uses) and uses[used] <= index:
+            used += 1
+        tile.used = used
+        if not tile.resident:
+            return
+        if used == len(uses):
+            self._release(room, tile)
+            return
+        room.loads.pop(tile.key, None)
+        if tile.loads is not None:
+            room.loads[tile.key] = tile
+        heappush(room.furthest, (-uses[used], tile.key))
+        if len(room.furthest) > 4 * len(self.by_key) + 64:
+            self._tidy(room)
+
+    def _tidy(self, room: Room) -> None:
+        """Drop the entries of the past."""
+        valid = {(-tile.uses[tile.used], tile.key) for tile in self.by_key if tile.resident and tile.used < len(tile.uses)}
+        room.furthest = [entry for entry in set(room.furthest) if entry in valid]
+        heapify(room.furthest)
+
+
+def _last_writes(program: Program, roles: np.ndarray) -> list[int]:
+    last = np.full(len(program.storages), -1, np.int64)
+    writes = roles != Role.READ
+    last[program.operands[writes, 0]] = instructions_of_operands(program)[writes]
+    return last.tolist()
+
+
+def candidates(program: Program, options: Options) -> Iterator[Program]:
+    """From the least to the most spilled; the first that finds a place for every tile is the one to run."""
+    limit = int(program.device[options.sbuf_figure])
+    if not options.share and not (options.spill and needs_spilling(program, limit)):
+        yield program
+        return
+    for share in FILL if options.spill else FILL[:1]:
+        yield spill(program, int(limit * share), options.share)
