@@ -256,7 +256,7 @@
   }
   function down(e) {
     const p = place(e);
-    tl.canvas.focus({ preventScroll: true }); tl.canvas.setPointerCapture(e.pointerId); pointers.set(e.pointerId, p);
+    tl.canvas.dataset.pointer = 1; tl.canvas.focus({ preventScroll: true }); tl.canvas.setPointerCapture(e.pointerId); pointers.set(e.pointerId, p);
     drag = { ...p, view: [...tl.view], area: e.shiftKey, free: e.altKey, moved: false, scroll: $("#scroll").scrollTop };
     if (pointers.size === 2) { const [a, b] = [...pointers.values()]; drag = { pinch: Math.max(20, Math.abs(a.x - b.x)), view: [...tl.view], mid: tl.t((a.x + b.x) / 2), moved: true }; }
   }
@@ -360,6 +360,7 @@
     const name = e.shiftKey && e.key === "ArrowLeft" ? "page_left" : e.shiftKey && e.key === "ArrowRight" ? "page_right" : start.keys[e.key];
     if (!name || !ACT[name]) return;
     e.preventDefault();
+    tl.canvas.dataset.pointer = 0;
     ACT[name]();
   });
   let sized = 0;

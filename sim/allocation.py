@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim import rings
 from sim.compiler import Options
-from sim.errors import CapacityError, InputError
+from sim.errors import CapacityError
 from sim.memory import Storage
 from sim.program import Program
 from sim.trace import NONE, Finding, Memory
 
 ALIGNMENT = 16
-"""Bytes: the grid on which tiles lie in real profiles (32-byte lines hold two small ones)."""
+"""Bytes: the grid on which tiles lie in real profiles."""
 
 SHOWN = 6
 """Live allocations named when memory runs out."""
@@ -80,10 +81,10 @@ class Placement:
     last: np.ndarray
     """int64: last instruction that accesses it."""
     together: np.ndarray
-    """int64[k, 2]: pairs of storages alive at the same time at the same bytes, if not of the same partitions; the kernel
-    chose both places."""
+    """int64[k, 2]: pairs of storages alive at the same time at the same bytes, of whatever partitions; the kernel chose
+    both places."""
     strategies: Mapping[tuple[int, Memory], str] = field(default_factory=dict)
-    """How each core's memory was filled: `rotate`, `first fit`, `best fit`."""
+    """How each core's memory was filled: `rings`, `pools`, `rotate`, `first fit`, `best fit`."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -98,6 +99,8 @@ class Room:
     """Bytes of a bank, 0 for none."""
     attempts: tuple[tuple[str, int, int], ...]
     """(name, strategy, bytes that sizes are rounded up to) in the order in which they are tried."""
+    buffers: int = 0
+    """Slots an allocation site gets for each tile alive at once, before anything else is tried; 0 for none."""
 
 
 def place(program: Program, options: Options) -> Placement:
@@ -145,7 +148,7 @@ def _rooms(program: Program, options: Options) -> tuple[Room, Room]:
     bank = int(device["psum_bank_bytes"])
     fallback = (("first fit", FIRST, 1), ("best fit", BEST, 1))
     return (
-        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, (("rotate", ROTATE, 1), *fallback)),
+        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, (("rotate", ROTATE, 1), *fallback), options.buffers),
         Room(Memory.PSUM, int(device["psum_partition_bytes"]), bank, (("rotate", ROTATE, bank), *fallback)),
     )
 
@@ -199,6 +202,8 @@ class _Scene:
         pitches = self.pitch[tiles]
         first, last = self.first[tiles], self.last[tiles]
         by_last = np.argsort(last, kind="stable")
+        if self.room.buffers and not fixed.size and (name := self._take_turns(tiles, pitches, first, last)):
+            return name
         offset = np.zeros(tiles.size, np.int64)
         placed = 0
         for name, strategy, unit in self.room.attempts:
@@ -209,6 +214,18 @@ class _Scene:
                 self.offset[tiles] = offset
                 return name
         raise self._full(tiles[placed], np.concatenate((tiles[:placed], fixed)))
+
+    def _take_turns(self, tiles: np.ndarray, size: np.ndarray, first: np.ndarray, last: np.ndarray) -> str:
+        """Give each allocation site, else each size of tile, slots of its own; the name of what fits, "" for nothing."""
+        storages = [self.program.storages[index] for index in tiles.tolist()]
+        sites: dict[tuple[int, int], int] = {}
+        site = np.array([sites.setdefault((s.source, s.region), len(sites)) for s in storages], np.int64)
+        for name, kind in (("rings", site), ("pools", size)):
+            found = rings.place(kind, size, first, last, self.room.buffers, self.room.limit, ALIGNMENT)
+            if found is not None:
+                self.offset[tiles] = found
+                return name
+        return ""
 
     def _full(self, wanted: int, others: np.ndarray) -> CapacityError:
         """The error of a storage that found no room."""

@@ -20,6 +20,9 @@ from sim.trace import NONE, EdgeKind, Engine, Finding, Memory
 QUEUES = 5
 """Instruction streams of a core."""
 
+GIVEN = ("IN", "WEIGHT")
+"""Roles of storages that hold data before the kernel starts."""
+
 BUSY_CELL = 8
 """Accesses to a storage for which it gets one more cell."""
 
@@ -138,12 +141,12 @@ def _storage_table(program: Program, placement: Placement, roles: np.ndarray) ->
     written[group[program.operands[roles != Role.READ, 0]]] = True
     columns = placement.columns
     pitch, size = columns.pitch, np.where(columns.pitch > 0, columns.pitch, columns.nbytes)
-    given = np.array([storage.role == "IN" for storage in columns.records] or [False], bool)
+    given = np.array([storage.role in GIVEN for storage in columns.records], bool)
     table[:, jit.S_PITCH] = pitch
     table[:, jit.S_PARTITION] = placement.partition
     table[:, jit.S_LOW] = np.where(pitch > 0, placement.offset, 0)
     table[:, jit.S_HIGH] = table[:, jit.S_LOW] + size
-    table[:, jit.S_GIVEN] = [storage.role in ("IN", "WEIGHT") for storage in storages]
+    table[:, jit.S_GIVEN] = given[columns.record]
     table[:, jit.S_GROUP] = np.where(written[group], group, NONE)
     _fill_groups(program, table)
     counts, before = _before(program, placement, table)
@@ -229,9 +232,7 @@ def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, ro
     written = np.zeros(len(program.storages), bool)
     written[program.operands[roles != Role.READ, 0]] = True
     never = np.flatnonzero(~written & (placement.first >= 0)).tolist()
-    found |= {
-        index: int(placement.first[index]) for index in never if program.storages[index].role not in ("IN", "WEIGHT")
-    }
+    found |= {index: int(placement.first[index]) for index in never if program.storages[index].role not in GIVEN}
     return tuple(
         _unwritten_read(program, index, at)
         for index, at in sorted(found.items(), key=lambda item: item[1])

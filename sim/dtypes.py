@@ -98,6 +98,7 @@ _NAMES: dict[str, Any] = {
     "float8e4": float8_e4m3,
     "float8e5": float8_e5m2,
 }
+_KNOWN = {**_NAMES, **{dtype: dtype for dtype in DTYPES}}
 _HOST = {np.dtype(np.float64): float32, np.dtype(np.int64): int32, np.dtype(np.uint64): uint32}
 
 
@@ -106,11 +107,10 @@ def parse(value: Any) -> Any:
 
     raises: InputError listing the known names
     """
-    if isinstance(value, Format):
-        return value
-    known = _NAMES.get(value) if isinstance(value, str) else None
-    if known is not None:
-        return known
+    try:
+        return _KNOWN[value]
+    except (KeyError, TypeError):
+        pass
     name = str(value).removeprefix("torch.") if not isinstance(value, (str, type, np.dtype)) else None
     if name in _NAMES:
         return _NAMES[name]

@@ -7,8 +7,9 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,7 @@ from sim.memory import View
 from sim.nki import lockstep, session, shim
 from sim.nki.kernel import Kernel, target_device
 from sim.nki.tensor import NkiTensor
-from sim.program import Program, ProgramBuilder, TooManyValues
+from sim.program import Program, ProgramBuilder, Role, TooManyValues
 from sim.record import record
 from sim.schedule import schedule
 from sim.trace import NONE, Finding, Memory, RegionKind, Trace
@@ -126,6 +127,7 @@ def run(
             returned = _together(tracings, inputs, scalars)
     outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     finished = tracings[0].program.finish(wrapped.__name__)
+    finished = replace(finished, findings=(*finished.findings, *tracings[0].unwritten(finished, outputs[0])))
     options = options or compiler.Options.for_generation(wrapped.generation)
     trace = _time(finished, options, tracings[0].described(outputs[0]))
     if not values:
@@ -226,7 +228,7 @@ class _Tracing:
                 return self.kernel.function(*arguments, **named)
         except TrnprofError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel)) from error
 
     def _bind(self, inputs: tuple, scalars: dict) -> tuple[list, dict]:
@@ -248,7 +250,10 @@ class _Tracing:
             return value
         if not isinstance(value, TensorSpec):
             array = np.asarray(value)
-        kind = dtypes.parse(value.dtype if isinstance(value, (TensorSpec, dtypes.Packed)) else array.dtype)
+        try:
+            kind = dtypes.parse(value.dtype if isinstance(value, (TensorSpec, dtypes.Packed)) else array.dtype)
+        except InputError as error:
+            raise InputError(f"argument {name}: {error.message}", remedy=error.remedy) from None
         shape = value.shape if isinstance(value, TensorSpec) else array.shape
         if not shape or min(shape) < 1:
             raise InputError(f"argument {name}: shape {list(shape)} has no elements or no dimension")
@@ -278,6 +283,21 @@ class _Tracing:
         for view in found:
             view.storage.role = "OUT"
         return found
+
+    def unwritten(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:
+        """A finding for each output that the kernel leaves unwritten; with values also for one written in part."""
+        roles = compiler.operand_roles(program)
+        begun = {tensor.storage.index for tensor, _ in self.bound}
+        begun.update(program.operands[roles != Role.READ, 0].tolist())
+        found = []
+        for view in {id(view): view for view in outputs}.values():
+            size, mask = prod(view.shape), view.written_array()
+            missing = size if view.storage.index not in begun else 0 if mask is None else size - np.count_nonzero(mask)
+            if missing:
+                sentence = f"{missing} of {size} elements of the output `{view.name}` are never written"
+                place = program.strings[view.storage.source]
+                found.append(Finding("unwritten_output", sentence, source=place))
+        return tuple(found)
 
     def described(self, outputs: list[NkiTensor]) -> tuple:
         """Name, shape, dtype and, with values, sha256 of each output."""
@@ -387,7 +407,7 @@ def _import(where: Path, device: str) -> ModuleType:
             spec_.loader.exec_module(module)
     except TrnprofError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         at = _raised_at(error, None) or str(where)
         raise InputError(f"{type(error).__name__} while importing: {error}", source=at) from error
     finally:

@@ -223,6 +223,9 @@ class View:
         storage = self.storage
         if storage.written is None:
             return
+        if self.layout is storage.layout:
+            storage.written = None
+            return
         if self.layout.itemsize == storage.unit:
             self.written_array()[...] = True
         else:

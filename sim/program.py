@@ -256,7 +256,7 @@ class ProgramBuilder:
 
     def here(self) -> int:
         """Code of `path:line` of the nearest caller outside the emulator."""
-        frame, ours = sys._getframe(1), self._ours
+        frame, ours = sys._getframe(2), self._ours
         while ours[frame.f_code.co_filename]:
             frame = frame.f_back
             if frame is None:

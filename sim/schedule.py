@@ -16,7 +16,7 @@ from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
 from sim.errors import CapacityError, InputError
-from sim.memory import PARTITIONS, Layout
+from sim.memory import PARTITIONS
 from sim.program import Form, Program
 from sim.trace import Finding
 
@@ -301,7 +301,7 @@ def _first_engines(program: Program, placement: Placement, rows: np.ndarray, use
     side = np.array([_chip_operand(form) for form in program.forms], np.int64)[program.form[rows]]
     first = np.zeros(rows.size, np.int64)
     chip = side >= 0
-    storage, offset, layout = program.operands[program.operand_start[rows[chip]] + side[chip]].T
+    storage, offset, _ = program.operands[program.operand_start[rows[chip]] + side[chip]].T
     first[chip] = (placement.partition[storage] + offset // placement.columns.pitch[storage]) // share
     turns = used[~chip]
     first[~chip] = np.cumsum(turns) - turns

@@ -390,7 +390,7 @@ class Finding:
     """Something wrong in the user's kernel that the hardware would not report."""
 
     kind: str
-    """race, uninitialised_read, capacity, deadlock, overlap, unsupported_python."""
+    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap, unsupported_python."""
     sentence: str
     """Names both instructions and their source lines."""
     instruction: int = NONE
@@ -421,7 +421,7 @@ class Meta:
     """Program and version that wrote the trace."""
     schema_version: str = ""
     quarantined: int = 0
-    """Rows that a reader set aside as unusable; `notes` says which and why."""
+    """Instructions, transfers and packets that a reader set aside as unusable; `notes` says which and why."""
     notes: tuple[str, ...] = ()
     """What is estimated, not modelled, derived or missing: one sentence each."""
     findings: tuple[Finding, ...] = ()

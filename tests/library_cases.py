@@ -242,6 +242,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
+    if TooLong.__name__ in text:
+        return f"more than {SECONDS} s"
     return f"{type(error).__name__}: {text}"[:400]
 
 
@@ -287,7 +289,7 @@ class Emulator:
         if isinstance(golden, PerRankLazyGoldenGenerator):
             pairs = [(run.ranks[rank], golden.for_rank(rank)) for rank in range(ranks)]
         elif isinstance(golden, LazyGoldenGenerator):
-            pairs = [(run.outputs, golden.golden)]
+            pairs = [(_named(run.outputs, golden), golden.golden)]
         else:
             pairs = [(run.outputs, golden)]
         if pairs[0][1] is None:
@@ -297,6 +299,14 @@ class Emulator:
         _current["error"] = max(error for _, error in errors)
         _current["right"] = all(right for right, _ in errors)
         assert _current["right"], f"largest error {_current['error']:.3g} of the range"
+
+
+def _named(outputs: tuple, golden: Any) -> tuple:
+    """The outputs that the reference has, in its order."""
+    if golden.golden is None or len(outputs) < len(golden.output_ndarray):
+        return outputs
+    by_name = dict(zip(golden.output_ndarray, outputs))
+    return tuple(by_name[name] for name in golden.golden)
 
 
 def _per_rank(inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -338,6 +348,8 @@ def _error(outputs: tuple, expected: dict[str, Any], wanted: Any) -> tuple[bool,
             right &= bool(want.validator(None).validate(output.reshape(-1).view(np.uint8)))
             continue
         got, gold = _comparable(output, want), _comparable(want, want)
+        if os.environ.get("LIBRARY_SAVE"):
+            np.savez(os.environ["LIBRARY_SAVE"] + name, got=got, gold=gold)
         if got.shape != gold.shape:
             got = got.reshape(gold.shape)
         with np.errstate(all="ignore"):

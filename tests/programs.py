@@ -110,7 +110,7 @@ def random_program(seed: int, length: int = 60, device: str = "trn2", cores: int
     count = len(build.program)
     for _ in range(pick.choice((0, 0, 3)) if count > 1 else 0):
         first, then = sorted(pick.sample(range(count), 2))
-        build.program.order(first, then)
+        build.program.order(first, then, at_issue=pick.random() < 0.5)
     return build.finish()
 
 

@@ -161,7 +161,7 @@ def test_hbm_over_capacity_is_an_error():
     build = Builder()
     use(build, build.sbuf())
     build.hbm(1 << 16, 1 << 16, name="huge")
-    with pytest.raises(CapacityError, match="HBM is full: .*`huge`"):
+    with pytest.raises(CapacityError, match=r"HBM is full: .*`huge`"):
         place(build)
 
 

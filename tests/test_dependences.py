@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from sim import allocation, compiler, dependences
 from sim.compiler import Options
-from sim.dependences import QUEUES, Dependences
+from sim.dependences import Dependences
 from sim.errors import CapacityError
 from sim.jit import dependences as jit
 from sim.memory import Layout, View
@@ -302,7 +303,7 @@ def test_inputs_are_given_and_never_waited_for():
     source = build.hbm(128, 64)
     for engine in (Engine.SYNC, Engine.SCALAR):
         build.dma(build.sbuf(), source, engine)
-    program, placement, found = placed(build.finish())
+    _, _, found = placed(build.finish())
     assert found.predecessor.size == 0
     assert found.findings == ()
 
@@ -347,5 +348,5 @@ def test_the_last_occupants_of_bytes_are_known(spans: list[tuple[int, int]]):
     low = np.array([low for low, _ in spans], np.int64)
     high = low + np.array([size for _, size in spans], np.int64)
     start, before = dependences._occupants(low, high, np.arange(low.size))
-    found = [before[a:b].tolist() for a, b in zip(start, start[1:])]
+    found = [before[a:b].tolist() for a, b in pairwise(start.tolist())]
     assert found == naive.occupants(low.tolist(), high.tolist(), list(range(low.size)))

@@ -112,6 +112,12 @@ def test_without_values_a_tensor_may_be_larger_than_memory(capsys: pytest.Captur
         ((f"{KERNELS}/silu_multiply.py::nothing",), 1, "no kernel `nothing`"),
         ((SILU,), 1, "missing a required argument: 'gate'"),
         ((SILU, *ARGS, "--arg", "spare=1"), 1, "spare"),
+        (
+            (SILU, "--arg", "gate=bf16[128,512", "--arg", "up=bf16[128,512]"),
+            2,
+            "gate: bf16[128,512 is not DTYPE[SHAPE]",
+        ),
+        ((SILU, "--arg", "gate=bf16[99999999999,512]", "--arg", "up=bf16[1,1]"), 1, "gate: [99999999999, 512] needs"),
         ((SILU, *ARGS, "--device", "tpu"), 1, "unknown device 'tpu'"),
         ((SILU, *ARGS, "--device", "inf1"), 3, "no timing model"),
         ((SILU, "--arg", "gate=bf16[128,512]", "--arg", "up=3"), 1, "silu_multiply.py"),
@@ -152,6 +158,87 @@ def test_a_kernel_that_raises_is_named_with_its_line(tmp_path: Path, capsys: pyt
     path.write_text("import nki\n\n\n@nki.jit\ndef broken(x):\n    return x.shape[7]\n")
     _, err = result(capsys, "run", f"{path}::broken", "--arg", "x=fp32[128,8]", code=1)
     assert err.startswith(f"trnprof: {path}:6: IndexError")
+
+
+ODD = """
+import sys
+import nki, nki.isa as nisa, nki.language as nl
+
+
+@nki.jit
+def copied(x, rows=0, name="out", back=False):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name=name)
+    if rows:
+        tile = nl.ndarray((rows, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[:rows])
+        nisa.dma_copy(dst=out[:rows], src=tile)
+    return x if back else out
+
+
+@nki.jit
+def ends(x):
+    sys.exit(0)
+
+
+@nki.jit
+def colours(x):
+    raise RuntimeError("\\x1b[31mred")
+"""
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> str:
+    (tmp_path / "odd.py").write_text(ODD)
+    return str(tmp_path / "odd.py")
+
+
+@pytest.mark.parametrize(
+    ("args", "missing"),
+    [
+        (("rows=128",), None),
+        (("rows=64",), 512),
+        (("rows=0",), 1024),
+        (("rows=0", "back=true"), None),
+        (("rows=0", "--no-values"), 1024),
+        (("rows=0", "back=true", "--no-values"), None),
+        (("rows=128", "--no-values"), None),
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_is_not_written_is_found(
+    args: tuple[str, ...], missing: int | None, odd: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [word for arg in args for word in ((arg,) if arg.startswith("--") else ("--arg", arg))]
+    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", *given, "--json")
+    found = json.loads(out)["findings"]
+    assert [finding["kind"] for finding in found] == ([] if missing is None else ["unwritten_output"])
+    assert missing is None or found[0]["sentence"].startswith(f"{missing} of 1024 elements of the output `out`")
+    assert missing is None or found[0]["source"] == f"{odd}:8"
+
+
+def test_a_kernel_that_does_nothing_is_not_given_a_bound(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]")
+    assert "Nothing works here" in out
+    assert "bound" not in out.replace("bound by", "")
+
+
+def test_a_kernel_that_ends_the_process_is_an_error(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = result(capsys, "run", f"{odd}::ends", "--arg", "x=fp32[128,8]", code=1)
+    assert err.startswith(f"trnprof: {odd}:19: SystemExit")
+
+
+def test_names_and_messages_of_a_kernel_cannot_steer_the_terminal(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", "--arg", "name='a\x1b[31mb'")
+    _, err = result(capsys, "run", f"{odd}::colours", "--arg", "x=fp32[128,8]", code=1)
+    assert "\x1b" not in out + err
+
+
+def test_a_number_format_that_the_device_lacks_is_named_with_its_argument(
+    odd: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "wide.npy", np.ones((128, 8)))
+    _, err = result(capsys, "run", f"{odd}::copied", "--arg", f"x=@{tmp_path}/wide.npy", code=1)
+    assert err.startswith("trnprof: argument x: dtype")
 
 
 def test_every_launch_of_a_script_is_recorded(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

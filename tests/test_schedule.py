@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -130,8 +131,9 @@ def test_successors_are_the_predecessors_turned_round():
     edges = np.zeros(found.predecessor.size, np.int64)
     jit.turn(found.start, found.predecessor, found.kind, found.gate, table, edges)
     start = table[jit.EDGE].tolist()
-    turned = [[(e >> 4, e & 3, e >> 2 & 3) for e in edges[a:b].tolist()] for a, b in zip(start, start[1:])]
-    assert turned == naive.turn(*(column.tolist() for column in (found.start, found.predecessor, found.kind, found.gate)))
+    turned = [[(e >> 4, e & 3, e >> 2 & 3) for e in edges[a:b].tolist()] for a, b in pairwise(start)]
+    columns = (found.start, found.predecessor, found.kind, found.gate)
+    assert turned == naive.turn(*(column.tolist() for column in columns))
 
 
 # -- what the times mean -----------------------------------------------------------------------------

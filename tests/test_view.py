@@ -61,19 +61,6 @@ def test_tracks_come_in_the_order_cause_above_effect(session):
     assert names == ["TensorE array", "TensorE weights", "VectorE", "ScalarE", "SyncE"]
 
 
-def test_a_core_without_work_is_one_folded_group():
-    trace = attention()
-    idle = attention(core=1).instructions
-    columns = {name: np.concatenate([trace.instructions.column(name), idle.column(name)]) for name in idle.present()}
-    columns["control"][len(idle) :] = True
-    order = np.argsort(columns["start_ps"], kind="stable")
-    both = Instructions(**{name: column[order] for name, column in columns.items()})
-    tracks = Session(Trace(trace.meta, trace.strings, both, trace.transfers)).tracks()
-    assert {t.group for t in tracks if t.quiet} == {"c1.idle"}
-    assert {t.core for t in tracks if not t.quiet} == {0}
-    assert not any("core 0" in t.group_name for t in tracks), "one working core needs no number"
-
-
 @pytest.mark.parametrize("rows", [0, 1])
 def test_an_empty_and_a_one_instruction_trace_are_shown(rows):
     table = Instructions(id=np.arange(rows), start_ps=np.full(rows, 5), end_ps=np.full(rows, 9), engine=np.zeros(rows))

@@ -33,6 +33,39 @@ def marks_on(frame, track: str) -> list[int]:
 # --- frames ---------------------------------------------------------------------------------------------------------
 
 
+def both_cores(quiet: bool) -> Session:
+    """The kernel on core 0 and again on core 1, there perhaps as mere control."""
+    parts = [attention(core=core).instructions for core in (0, 1)]
+    columns = {name: np.concatenate([part.column(name) for part in parts]) for name in parts[0].present()}
+    if quiet:
+        columns["control"][len(parts[0]) :] = True
+    columns["wait_for"][len(parts[0]) :] += np.where(columns["wait_for"][len(parts[0]) :] >= 0, len(parts[0]), 0)
+    order = np.argsort(columns["start_ps"], kind="stable")
+    place = np.argsort(order)
+    columns["wait_for"] = np.where(columns["wait_for"] >= 0, place[columns["wait_for"]], -1)
+    trace = attention()
+    table = Instructions(**{name: column[order] for name, column in columns.items()})
+    return Session(Trace(trace.meta, trace.strings, table))
+
+
+def test_each_core_that_works_has_its_own_tracks():
+    session = both_cores(quiet=False)
+    names = {track.group_name for track in session.tracks()}
+    assert {"Engines, core 0", "Engines, core 1"} <= names
+    frame = session.frame(Viewport(*session.home, 1000), ["c0.vector", "c1.vector"])
+    assert len(marks_on(frame, "c0.vector")) == len(marks_on(frame, "c1.vector")) == 1
+    assert [row.name for row in session.engine_rows()][:2] == ["TensorE, core 0", "VectorE, core 0"]
+    assert session.gap("c1.scalar", 18 * US).engine == Engine.SCALAR
+
+
+def test_a_core_without_work_is_one_folded_group():
+    session = both_cores(quiet=True)
+    assert {track.group for track in session.tracks() if track.quiet} == {"c1.idle"}
+    assert {track.core for track in session.tracks() if not track.quiet} == {0}
+    assert not any("core 0" in track.group_name for track in session.tracks()), "one working core needs no number"
+    assert not any("core 1" in row.name for row in session.engine_rows())
+
+
 def test_every_instruction_in_view_is_a_mark_or_in_one(home):
     assert sum(home.count[marks_on(home, name)].sum() for name in INSTRUCTION_TRACKS) == 9
 

@@ -92,4 +92,6 @@ def _one_line(error: Exception) -> str:
         text = "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (a fault of trnprof's own; --traceback shows where)"
-    return " ".join(text.split())
+    from trnprof.words import plain
+
+    return plain(" ".join(text.split()))

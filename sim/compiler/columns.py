@@ -79,7 +79,11 @@ def keep(program: Program, kept: np.ndarray) -> Program:
 
 def dead(program: Program, dropped: np.ndarray) -> np.ndarray:
     """Instructions that go: those dropped, and those that only wrote on-chip tiles that nothing reads any more."""
-    bounds, flat, role = program.operand_start.tolist(), program.operands[:, 0].tolist(), operand_roles(program).tolist()
+    bounds, flat, role = (
+        program.operand_start.tolist(),
+        program.operands[:, 0].tolist(),
+        operand_roles(program).tolist(),
+    )
     on_chip = [storage.memory is not Memory.HBM for storage in program.storages]
     gone, wanted = dropped.tolist(), set()
     for index in range(len(gone) - 1, -1, -1):

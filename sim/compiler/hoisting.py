@@ -52,9 +52,7 @@ def _shared(program: Program, values: Values, limit: int) -> dict[int, int]:
     room: dict[tuple[int, int], int] = defaultdict(int)
     for kept in again:
         room[_site(program, kept)] += program.storages[kept].pitch
-    return {
-        other: kept for kept, others in again.items() if room[_site(program, kept)] <= limit for other in others
-    }
+    return {other: kept for kept, others in again.items() if room[_site(program, kept)] <= limit for other in others}
 
 
 def _site(program: Program, storage: int) -> tuple[int, int]:

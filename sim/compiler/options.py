@@ -30,6 +30,8 @@ class Options:
     """Do not load or compute again what is still resident."""
     spill: bool = False
     """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
+    buffers: int = 0
+    """Slots that an allocation site gets for each of its tiles alive at once; 0 for one pool of all tiles."""
     sbuf_figure: str = "sbuf.usable_partition_bytes"
     """Figure of the device that bounds SBUF, bytes a partition."""
     clock_phase_ps: int | None = None
@@ -52,5 +54,6 @@ class Options:
             hoist=legacy,
             share=legacy,
             spill=legacy,
+            buffers=2 if legacy else 0,
             sbuf_figure=figure,
         )

@@ -192,7 +192,13 @@ class _Walk:
             if tile.resident or tile.needed > index:
                 tile = self.tiles[storage] = Tile(len(self.by_key), tile.size, self.uses[storage], storage)
                 self.by_key.append(tile)
-        tile.made, tile.complete, tile.number, tile.loads, tile.saved = True, self.last_write[storage], storage, [], False
+        tile.made, tile.complete, tile.number, tile.loads, tile.saved = (
+            True,
+            self.last_write[storage],
+            storage,
+            [],
+            False,
+        )
         tile.needed = max(tile.needed, self.last[storage])
 
     def _is_dropped(self, writes: list[int]) -> bool:
@@ -297,7 +303,9 @@ class _Walk:
 
     def _tidy(self, room: Room) -> None:
         """Drop the entries of the past."""
-        valid = {(-tile.uses[tile.used], tile.key) for tile in self.by_key if tile.resident and tile.used < len(tile.uses)}
+        valid = {
+            (-tile.uses[tile.used], tile.key) for tile in self.by_key if tile.resident and tile.used < len(tile.uses)
+        }
         room.furthest = [entry for entry in set(room.furthest) if entry in valid]
         heapify(room.furthest)
 

@@ -5,8 +5,8 @@ write has covered: partitions [P0, P1), and of the bytes [LOW, HIGH) those b wit
 A group (a storage, or storages that the kernel laid over one another) has one list of writes and one of reads for each
 of its cells, equal slices of its bytes; nodes are cut at the borders of cells.
 
-All arrays are int64 but `roles`, int8. Functions take `(instructions, operands, roles, layouts, storages, before, heads,
-nodes, edges, counters)` or those of them that they need; the tables are described by their columns.
+All arrays are int64 but `roles`, int8. Functions take `(instructions, operands, roles, layouts, storages, before,
+heads, nodes, edges, counters)` or those of them that they need; the tables are described by their columns.
 
     before : storages that lay at the bytes of a storage last, one storage after the other
     heads  : [2, cells], first node of the writes and of the reads of each cell, -1 for none
@@ -197,7 +197,7 @@ def link(nodes, heads, counters, way, cell, like, low, high, instruction, flags)
 
 @njit(cache=True, forceinline=True)
 def add_edge(instructions, edges, counters, i, predecessor, kind, role, reuse):
-    """Note that instruction i waits for a predecessor; of several reasons the first kind and the strongest gate stay."""
+    """Note that instruction i waits for a predecessor; of several reasons the first kind and strongest gate stay."""
     ours, theirs = instructions[SLOT, i], instructions[SLOT, predecessor]
     gate = COMPLETION
     if theirs >= 0 and (ours == theirs or ~ours == theirs):

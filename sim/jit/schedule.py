@@ -4,11 +4,11 @@ A completion is known when its instruction issues, so ready times are handed to 
 events are the decisions of the queues and the arrivals of transfers at the DMA engines. Decisions are taken in the
 order of (time, queue); arrivals go before decisions of the same time.
 
-All arrays are int64. Functions take `(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets, log)`
-or those of them that they need; the tables are described by their columns.
+All arrays are int64. Functions take `(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets,
+log)` or those of them that they need; the tables are described by their columns.
 
-    heaps : [2 n + t, 2], per queue places that are ready (place, place), per queue places that will be (ready time, place),
-            then arrivals (time, instruction)
+    heaps : [2 n + t, 2], per queue places that are ready (place, place), per queue places that will be (ready time,
+            place), then arrivals (time, instruction)
     edges : [e], successors: instruction * 16 + kind + 4 * gate
     log   : [room, 6], loads of activation tables and changes of TensorE's clock in the order in which they were found
 """
@@ -148,6 +148,11 @@ GATE_ISSUE = 2
 KIND_FLOW = 0
 KIND_ORDER = 3
 
+# Which edges to release.
+ALL = 0
+AT_ISSUE = 1
+AT_COMPLETION = 2
+
 # sim.trace.Wait
 WAIT_NONE = 0
 WAIT_ENGINE = 1
@@ -218,12 +223,17 @@ def enter(queues, heaps, q, place, ready, instructions):
 
 
 @njit(cache=True, forceinline=True)
-def release(instructions, queues, heaps, edges, shared, i):
-    """Tell the successors of an instruction whose completion is known when they may start as far as it is concerned."""
+def release(instructions, queues, heaps, edges, shared, i, which):
+    """Tell the successors of an instruction when they may start as far as it is concerned.
+
+    which : ALL, when its completion is known; else AT_ISSUE or AT_COMPLETION, the edges that wait for that
+    """
     for e in range(instructions[EDGE, i], instructions[EDGE, i + 1]):
         edge = edges[e]
         s = edge >> 4
         gate = (edge >> 2) & 3
+        if which != ALL and (gate == GATE_ISSUE) != (which == AT_ISSUE):
+            continue
         if gate == GATE_ISSUE:
             time = instructions[FREED, i]
         else:
@@ -294,11 +304,11 @@ def explain(instructions, queues, q, i, time):
     """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
     last, bind = queues[q, Q_LAST], instructions[BIND, i]
     if instructions[READY, i] > queues[q, Q_FREE]:
-        kind = instructions[BIND_CODE, i] & 3
+        kind, gate = instructions[BIND_CODE, i] & 3, instructions[BIND_CODE, i] >> 2
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:
-            cause = WAIT_DMA if instructions[TRANSFER, bind] >= 0 else WAIT_OPERAND
+            cause = WAIT_DMA if instructions[TRANSFER, bind] >= 0 and gate != GATE_ISSUE else WAIT_OPERAND
     else:
         bind, cause = last, WAIT_NONE
         if last >= 0:
@@ -452,13 +462,13 @@ def run(instructions, queues, heaps, edges, forms, cores, shared, transfers, pac
                 q, time = other, queues[other, Q_DUE]
         if shared[ARRIVALS] > 0 and heaps[shared[ARRIVALS_BASE], 0] <= time:
             i = arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets)
+            which = AT_COMPLETION
         elif time < FAR:
             i = issue(instructions, queues, heaps, forms, cores, shared, log, q, time)
-            if instructions[TRANSFER, i] >= 0:
-                continue
+            which = AT_ISSUE if instructions[TRANSFER, i] >= 0 else ALL
         else:
             return shared[ISSUED]
-        release(instructions, queues, heaps, edges, shared, i)
+        release(instructions, queues, heaps, edges, shared, i, np.int64(which))
 
 
 @njit(cache=True)

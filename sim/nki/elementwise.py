@@ -132,12 +132,7 @@ def load_operand(side: Any) -> Any:
 
 
 def _combine_tiles(op: Function, x: NkiTensor, y: NkiTensor, kind: Any) -> NkiTensor:
-    try:
-        shape = np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise InputError(
-            f"nl.{op.name}: shapes {list(x.shape)} and {list(y.shape)} do not broadcast", source=builder().where()
-        ) from None
+    shape = x.shape if x.shape == y.shape else _joined_shape(op, x, y)
     x, y = (broadcast_partitions(t, shape[0]) if t.shape[0] != shape[0] else t for t in (x, y))
     tile = new_tile(shape, kind)
     if x.shape == shape and _is_column(y) and not _is_column(x):
@@ -148,6 +143,15 @@ def _combine_tiles(op: Function, x: NkiTensor, y: NkiTensor, kind: Any) -> NkiTe
         x, y = _one_in_sbuf(x, y)
         isa.tensor_tensor(tile, x.broadcast_to(shape), y.broadcast_to(shape), op)
     return tile
+
+
+def _joined_shape(op: Function, x: NkiTensor, y: NkiTensor) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise InputError(
+            f"nl.{op.name}: shapes {list(x.shape)} and {list(y.shape)} do not broadcast", source=builder().where()
+        ) from None
 
 
 def _one_in_sbuf(x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:

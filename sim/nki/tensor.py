@@ -99,6 +99,11 @@ class NkiTensor(View):
         return self.storage.name
 
     @property
+    def base_tensor(self) -> NkiTensor:
+        """All of the storage that this is a view of; not in the reference, but public kernels read it."""
+        return type(self)(self.storage, self.storage.layout, 0)
+
+    @property
     def buffer(self) -> MemoryRegion:
         return MemoryRegion(self.storage.buffer)
 
@@ -298,6 +303,8 @@ class NkiTensor(View):
 
     def broadcast_to(self, shape: tuple[int, ...]) -> NkiTensor:
         """Repeat dimensions of size 1 until the shape fits; partitions cannot be repeated by a view."""
+        if shape == self.layout.shape:
+            return self
         view = self
         for dim, (have, want) in enumerate(zip(self.shape, shape)):
             if have != want:

@@ -42,14 +42,19 @@ def _memory(timed: Schedule, core: int) -> Iterator[Step]:
     sbuf = mine & (memory == Memory.SBUF)
     if sbuf.any():
         share = size[sbuf] / device["sbuf_partition_bytes"]
-        yield "sbuf", core, *_sum(start[sbuf], end[sbuf], share)
+        yield "sbuf", core, *_full(*_sum(start[sbuf], end[sbuf], share))
     bank = int(device["psum_bank_bytes"])
     for number in range(int(device["psum_banks"])):
         low, high = placement.offset[used], placement.offset[used] + size
         inside = np.minimum(high, (number + 1) * bank) - np.maximum(low, number * bank)
         here = mine & (memory == Memory.PSUM) & (inside > 0)
         if here.any():
-            yield f"psum_bank_{number}", core, *_sum(start[here], end[here], inside[here] / bank)
+            yield f"psum_bank_{number}", core, *_full(*_sum(start[here], end[here], inside[here] / bank))
+
+
+def _full(time: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tiles that the kernel laid over one another fill their bytes once."""
+    return time, np.minimum(share, 1.0)
 
 
 def _sum(start: np.ndarray, end: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from sim.program import Program, Role
 from sim.schedule import Schedule
 from sim.trace import Allocations, Memory, Strings, Tensors
 
-ORDER = {"IN": 0, "OUT": 1}
+ORDER = {"IN": 0, "WEIGHT": 1, "OUT": 2}
 
 
 def tensors(program: Program, strings: Strings) -> Tensors:
@@ -54,14 +54,19 @@ def _loads(program: Program) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lives(timed: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(on-chip storages in use, start of the first access, end of the last), ordered by start."""
+    """(on-chip storages in use, start of the first access, end of the last), ordered by start.
+
+    An access ends when its engine is free, a transfer's when its semaphore is visible: then the bytes can be reused.
+    """
     program = timed.program
     instruction = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     storage = program.operands[:, 0]
     start = np.full(len(program.storages), np.iinfo(np.int64).max)
     end = np.zeros(len(program.storages), np.int64)
     np.minimum.at(start, storage, timed.start[instruction])
-    np.maximum.at(end, storage, np.maximum(timed.done, timed.freed)[instruction])
+    over = timed.freed.copy()
+    over[timed.transfers.instruction] = timed.done[timed.transfers.instruction]
+    np.maximum.at(end, storage, over[instruction])
     chip = timed.placement.columns.memory != Memory.HBM
     used = np.flatnonzero(chip & (timed.placement.first >= 0))
     order = np.argsort(start[used], kind="stable")

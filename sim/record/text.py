@@ -19,7 +19,7 @@ DIMENSIONS = 3
 
 
 def operand_codes(timed: Schedule, strings: Strings) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of the operands' text for each instruction, int64[n]: of its only or its MATMUL rows, of its LDWEIGHTS rows.
+    """Codes of the operands' text for each instruction, int64[n]: of its own or MATMUL rows, of its LDWEIGHTS rows.
 
     A LDWEIGHTS shows the stationary tile, its MATMUL the moving tile and the destination.
     """

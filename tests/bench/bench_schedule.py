@@ -1,7 +1,7 @@
 """How fast a program becomes a schedule: `pytest tests/bench/bench_schedule.py`; no timed assertions.
 
-The GEMM stream is bf16, K = 8 tiles deep, fed by two loads a matrix multiplication and drained by one copy and one store
-a tile; the random stream has all engines, ports, tables and dependences at all distances.
+The GEMM stream is bf16, K = 8 tiles deep, fed by two loads a matrix multiplication and drained by one copy and one
+store a tile; the random stream has all engines, ports, tables and dependences at all distances.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ derived from it each time.
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass, field
 
 FLOW, ANTI, OUTPUT, ORDER = range(4)
@@ -122,14 +121,14 @@ def release(machine: Machine, predecessor: int, gate: int) -> int | None:
     return known.done + (machine.figures.same if gate == SAME else machine.figures.wake)
 
 
-def ready(machine: Machine, i: int) -> tuple[int, int, int] | None:
-    """(time, predecessor, kind) of the last release, None while one is not known; of equals the first predecessor."""
-    times = [(release(machine, p, gate), p, kind) for p, kind, gate in machine.items[i].waits]
-    if any(time is None for time, _, _ in times):
+def ready(machine: Machine, i: int) -> tuple[int, int, int, int] | None:
+    """(time, predecessor, kind, gate) of the last release, None while one is not known; of equals the first one."""
+    times = [(release(machine, p, gate), p, kind, gate) for p, kind, gate in machine.items[i].waits]
+    if any(found[0] is None for found in times):
         return None
-    latest = max((time for time, _, _ in times), default=0)
-    bound = [(p, kind) for time, p, kind in times if time == latest]
-    return (latest, *min(bound)) if latest > 0 else (0, -1, -1)
+    latest = max((found[0] for found in times), default=0)
+    bound = [found[1:] for found in times if found[0] == latest]
+    return (latest, *min(bound)) if latest > 0 else (0, -1, -1, -1)
 
 
 def slide(machine: Machine, queue: int) -> list[int]:
@@ -164,12 +163,12 @@ def choose(machine: Machine, queue: int) -> tuple[int, int] | None:
 def explain(machine: Machine, i: int, time: int) -> tuple[int, int, int]:
     """(wait, cause, what bound it), apart from tables and ports."""
     last = before(machine, machine.items[i].queue)
-    when, bind, kind = ready(machine, i)
+    when, bind, kind, gate = ready(machine, i)
     free = machine.issued[last].freed if last >= 0 else 0
     idle = machine.issued[last].idle if last >= 0 else 0
     if when > free:
         flows = kind in (FLOW, ORDER)
-        cause = (DMA if machine.items[bind].dma else OPERAND) if flows else BUFFER
+        cause = (DMA if machine.items[bind].dma and gate != ISSUE else OPERAND) if flows else BUFFER
     elif last < 0:
         cause, bind = NONE, -1
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from argparse import ArgumentTypeError
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, UsageError
@@ -20,6 +21,9 @@ HELP = (
     "one of the others)"
 )
 
+MADE_BYTES = 8
+"""An element while it is made up: drawn in four bytes, then cast."""
+
 _TENSOR = re.compile(r"(?P<dtype>[A-Za-z_]\w*)\[(?P<shape>[^\]]*)\]")
 _FILE = re.compile(r"(?P<dtype>[A-Za-z_]\w*)@(?P<path>.+\.npy)|@(?P<bare>.+)")
 _WORDS = {"true": True, "false": False, "none": None}
@@ -30,7 +34,7 @@ def parse(texts: list[str], seed: int, values: bool) -> dict[str, Any]:
 
     values : False makes tensors of a shape and a dtype alone
     raises : UsageError for a text that is not NAME=SPEC, a name given twice, an unknown dtype or a bad shape;
-             InputError for a file that is missing or holds no array
+             InputError for a file that is missing or holds no array, and for values larger than memory
     """
     arguments: dict[str, Any] = {}
     for text in texts:
@@ -60,6 +64,8 @@ def _value(name: str, spec: str, seed: int, values: bool) -> Any:
             return number(spec)
         except ValueError:
             pass
+    if "[" in spec:
+        raise UsageError(f"--arg {name}: {spec} is not DTYPE[SHAPE]", remedy=f"""a string goes in quotes: '"{spec}"'""")
     return spec
 
 
@@ -90,11 +96,21 @@ def _tensor(name: str, dtype: Any, shape: tuple[int, ...], seed: int) -> np.ndar
 
     if not isinstance(dtype, np.dtype):
         raise UsageError(f"--arg {name}: no values can be made up for {dtype}", remedy="use @file.npy or --no-values")
+    needed, memory = prod(shape) * MADE_BYTES, _memory_bytes()
+    if needed > memory:
+        sizes = f"{needed / 1e9:.1f} GB to make it up, this machine has {memory / 1e9:.1f}"
+        raise InputError(f"--arg {name}: {list(shape)} needs {sizes}", remedy="--no-values keeps its shape only")
     # A stream per name: adding an argument must not change the values of the others.
     stream = np.random.default_rng([seed, zlib.crc32(name.encode())])
     if dtype in dtypes.INTEGERS:
         return np.asarray(stream.integers(0, 2 if dtype == dtypes.bool_ else 128, shape)).astype(dtype)
     return dtypes.cast(np.asarray(stream.standard_normal(shape, np.float32)), dtype)
+
+
+def _memory_bytes() -> int:
+    import os
+
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _shape_only(dtype: Any, shape: tuple[int, ...]) -> TensorSpec:

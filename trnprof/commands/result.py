@@ -68,15 +68,23 @@ def _verdict(meta: Meta, whole: Verdict) -> str:
     from trnprof.view import format as words
 
     cores = words.plural(meta.cores, "core")
-    led_by = f" on {whole.engine}" if whole.engine else ""
-    time = _time(whole.time_ps, meta.is_simulation)
-    ahead = words.points(whole.share, whole.scores[whole.runner_up])
-    lead = f"{words.plural(ahead, 'point')} ahead of {words.bound(whole.runner_up).lower()}"
     head = [
         f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
-        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {time}, {lead}",
+        *([_lead(whole, meta.is_simulation)] if whole.time_ps else []),
     ]
     return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if _tells(item, whole)])
+
+
+def _lead(whole: Verdict, estimated: bool) -> str:
+    """The bound, how much of the time it takes, and how sure that is."""
+    from trnprof.view import format as words
+
+    led_by = f" on {whole.engine}" if whole.engine else ""
+    ahead = words.points(whole.share, whole.scores[whole.runner_up])
+    lead = f"{words.plural(ahead, 'point')} ahead of {words.bound(whole.runner_up).lower()}"
+    return (
+        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {_time(whole.time_ps, estimated)}, {lead}"
+    )
 
 
 def _origin(meta: Meta) -> str:
@@ -148,9 +156,13 @@ def _listed(facts: dict[str, str]) -> str:
 
 
 def _output(output: Mapping[str, Any]) -> str:
+    from trnprof.view import format as words
+
     digest = output.get("sha256")
     shape = ", ".join(map(str, output["shape"]))
-    return f"{output['name']} {output['dtype']}[{shape}]" + (f", sha256 {digest[:12]}…" if digest else "")
+    return f"{words.plain(output['name'], 60)} {output['dtype']}[{shape}]" + (
+        f", sha256 {digest[:12]}…" if digest else ""
+    )
 
 
 def _regions(parts: list[Verdict]) -> str:

@@ -52,7 +52,7 @@ def assemble(draft: Draft, meta: Meta, warnings: tuple[str, ...] = ()) -> Trace:
             meta,
             window=window,
             total_ps=total,
-            quarantined=draft.receipt.quarantined,
+            quarantined=draft.receipt.quarantined(draft.tables.values()),
             notes=draft.receipt.notes(warnings),
         ),
         draft.strings,

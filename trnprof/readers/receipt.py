@@ -36,10 +36,9 @@ class Receipt:
         if sentence not in self._remarks:
             self._remarks.append(sentence)
 
-    @property
-    def quarantined(self) -> int:
-        """Rows that were set aside, whatever the reason."""
-        return sum(sum(reasons.values()) for reasons in self._aside.values())
+    def quarantined(self, tables: Iterable[str]) -> int:
+        """Rows of these tables that were set aside, whatever the reason."""
+        return sum(sum(self._aside.get(table, Counter()).values()) for table in set(tables))
 
     def notes(self, warnings: Iterable[str] = ()) -> tuple[str, ...]:
         """The receipt as sentences, after the profile's own warnings."""

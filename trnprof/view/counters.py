@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,9 @@ from trnprof.view.palette import NEUTRAL
 from trnprof.view.records import Track
 
 _BANK = "psum_bank_"
+
+_UNSAFE = re.compile(r"[^\w.-]")
+"""Not to stand in an id, which goes into addresses."""
 
 _PARTS = ("sbuf_partition_", "throttle_")
 """Counters that repeat another one in parts."""
@@ -136,7 +140,7 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
     roof = roofs.get(name) if kind.unit == "B/s" else None
     top = max(1.0 if kind.unit == "share" and peak > 0.2 else peak * 1.08, (roof or 0) * 1.06) or 1.0
     track = Track(
-        id=f"c{core}.n.{name}",
+        id=f"c{core}.n.{_UNSAFE.sub('_', name)}",
         group=f"c{core}.counters",
         group_name="",
         name=kind.name,

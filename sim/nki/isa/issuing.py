@@ -24,6 +24,10 @@ QUADRANT = 32
 """Partitions; an engine's access starts at a multiple of it, by its width (trainium_inferentia2_arch)."""
 
 
+IDLE = enums.reduce_cmd.idle.name
+"""The command that leaves an engine's accumulator registers alone."""
+
+
 class NkiInstruction:
     """The handle of one `nki.isa` call, which may be more than one instruction."""
 
@@ -62,18 +66,20 @@ def issue(
     on     : the engine whose sequencer reads dynamic offsets
     raises : InputError with call and source line
     """
-    program, special = builder(), False
+    program, indirect = builder(), False
     for view in operands:
         if not isinstance(view, NkiTensor):
             raise no_tensor(op, operands, program)
-        layout = view.layout
-        if layout.pitch and view.offset >= layout.pitch:
-            _check_start(view, layout.pitch)
-        special |= view.indirection is not None or layout.dtype is dtypes.tfloat32
-    if special:
-        return _append_special(program, op, operands, static, name, on, immediates)
+        if view.offset >= view.layout.pitch > 0:
+            _check_start(view, view.layout.pitch)
+        if view.indirection is not None:
+            indirect = True
+    if indirect:
+        return _append_indirect(program, op, operands, static, name, on, immediates)
     index = program.issue(op, operands, static, name, **immediates)
-    if "registers" in immediates and enums.reduce_cmd.idle.name not in static:
+    if program.values:
+        _round_tf32(operands)
+    if "registers" in immediates and IDLE not in static:
         _keep_registers(program, on, index)
     return NkiInstruction(program, index, index)
 
@@ -85,9 +91,11 @@ def issue_transfer(
     for view in operands:
         if not isinstance(view, NkiTensor):
             raise no_tensor(op, operands, program)
-        if view.indirection is not None or view.layout.dtype is dtypes.tfloat32:
-            return _append_special(program, op, operands, static, name, Engine.SYNC, numbers)
+        if view.indirection is not None:
+            return _append_indirect(program, op, operands, static, name, Engine.SYNC, numbers)
     index = program.issue(op, operands, static, name, **numbers)
+    if program.values:
+        _round_tf32(operands)
     return NkiInstruction(program, index, index)
 
 
@@ -99,7 +107,7 @@ def issue_idle(
     return NkiInstruction(program, index, index)
 
 
-def _append_special(
+def _append_indirect(
     program: ProgramBuilder,
     op: Op,
     operands: tuple[View, ...],
@@ -108,7 +116,7 @@ def _append_special(
     on: Engine,
     numbers: dict,
 ) -> NkiInstruction:
-    """An instruction with a dynamic offset, or with a tfloat32 operand."""
+    """An instruction with a dynamic offset."""
     indices = [view.indirection for view in operands if view.indirection is not None]
     for index in indices:
         if index.outside is not None:

@@ -42,9 +42,11 @@ class VirtualRegister:
 
 
 def register_alloc(x: Any = None) -> VirtualRegister:
-    """A register, holding x when it is given."""
+    """A register, holding x when it is given: an integer, or as of old the one element of a tensor."""
     register = VirtualRegister()
-    if x is not None:
+    if isinstance(x, NkiTensor):
+        register_load(register, x)
+    elif x is not None:
         register_move(register, x)
     return register
 

@@ -43,8 +43,8 @@ def nc_matmul(
         _adds(program, dst, accumulate) and not is_transpose,
         bool(is_transpose),
         (bool(is_stationary_onezero), bool(is_moving_onezero)),
-        tuple(map(int, tile_position or ())),
-        tuple(map(int, tile_size or ())),
+        tuple(map(int, tile_position)) if tile_position else (),
+        tuple(map(int, tile_size)) if tile_size else (),
         member(perf_mode, enums.matmul_perf_mode, "nc_matmul", "perf_mode"),
     )
     return issue(pe.MATMUL, (dst, stationary, moving), static, name, Engine.TENSOR)

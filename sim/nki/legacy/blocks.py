@@ -67,17 +67,17 @@ class BlockTensor:
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
         depth = len(self.blocks)
-        if len(items) < depth or any(item is Ellipsis for item in items):
+        if len(items) < depth or any([item is Ellipsis for item in items]):
             items = tuple(spread(items, self.ndim))
         place = tuple([self._number(item, size) for item, size in zip(items, self.blocks)])
         rest = items[depth:]
-        return self.block(place)[rest] if rest else self.block(place)[...]
+        return self.block(place)[rest] if rest else self.block(place).whole()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from sim.nki.legacy import assignment
+        from sim.nki.legacy.assignment import assign
 
         references = sys.getrefcount(value)
-        assignment.assign(self[key], value, references)
+        assign(self[key], value, references)
 
     def _number(self, item: Any, size: int) -> int:
         if isinstance(item, (int, np.integer)):

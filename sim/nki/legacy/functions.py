@@ -15,6 +15,7 @@ from sim.errors import InputError
 from sim.nki import elementwise as current
 from sim.nki import isa, reductions
 from sim.nki.elementwise import BINARY, UNARY
+from sim.nki.legacy import shaped
 from sim.nki.legacy.assignment import write
 from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, promoted, tile
 from sim.nki.legacy.tile import Tile
@@ -205,20 +206,16 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **options
 
 def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
     """Partition and free dimension exchanged, in a new PSUM tile."""
-    from sim.nki.legacy import isa as legacy
-
-    return legacy.nc_transpose(x, mask=mask, dtype=dtype)
+    return shaped.nc_transpose(x, mask=mask, dtype=dtype)
 
 
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **options: Any) -> Tile:
     """x @ y, or x.T @ y with transpose_x, in a new PSUM tile."""
-    from sim.nki.legacy import isa as legacy
-
     moving = in_sbuf(tile(y, "nl.matmul", "y"))
     stationary = in_sbuf(tile(x, "nl.matmul", "x"))
     if not transpose_x:
-        stationary = in_sbuf(legacy.nc_transpose(stationary))
-    return legacy.nc_matmul(stationary, moving, mask=mask)
+        stationary = in_sbuf(shaped.nc_transpose(stationary))
+    return shaped.nc_matmul(stationary, moving, mask=mask)
 
 
 def broadcast_to(src: Any, *, shape: Any, **options: Any) -> Tile:

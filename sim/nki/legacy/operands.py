@@ -9,7 +9,7 @@ import numpy as np
 
 from sim import dtypes
 from sim.errors import InputError, UnsupportedError
-from sim.memory import Layout
+from sim.memory import PARTITIONS
 from sim.nki.legacy.blocks import BlockTensor
 from sim.nki.legacy.index import Mask, Range
 from sim.nki.legacy.tile import Tile
@@ -43,6 +43,12 @@ def tile(value: Any, call: str, argument: str) -> Tile:
             f"{call}: {argument}: {value!r} of type {type(value).__name__}, must be a tile", source=builder().where()
         )
     return found
+
+
+def within(call: str, what: str, size: int) -> None:
+    """raises: InputError for more partitions than there are"""
+    if size > PARTITIONS:
+        raise InputError(f"{call}: {what} {size} > {PARTITIONS}", source=builder().where())
 
 
 class Result:
@@ -134,6 +140,7 @@ def elementwise(
     vectors : more operands: tiles, numbers or None
     """
     data = tile(data, call, "data")
+    within(call, "data: partition", data.shape[0])
     result = Result(data.shape, data.dtype if dtype is None else dtype, memory)
     part = Cut(call, mask, data.shape, data, *[operand(vector, call) for vector in vectors])
     if not part.empty:
@@ -213,8 +220,3 @@ def _wider_integer(one: Any, other: Any) -> Any:
     order = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32, dtypes.uint32)
     return next((k for k in order if _RANGES[k].min <= low and high <= _RANGES[k].max), dtypes.float32)
 
-
-def strided_layout(view: Tile, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tile:
-    """Another pattern over the same storage, from the same first element."""
-    old = view.layout
-    return Tile(view.storage, Layout(shape, strides, old.dtype, old.memory, old.pitch), view.offset)

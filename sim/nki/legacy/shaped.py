@@ -13,7 +13,7 @@ from sim.nki import isa
 from sim.nki.elementwise import FUNCTIONS
 from sim.nki.isa import matmul_perf_mode, unknown_engine, vector_engine
 from sim.nki.legacy.index import Affine, Mask, Range
-from sim.nki.legacy.operands import PSUM, SBUF, Cut, Ranges, Result, elementwise, in_sbuf, operand, tile
+from sim.nki.legacy.operands import PSUM, SBUF, Cut, Ranges, Result, elementwise, in_sbuf, operand, tile, within
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 
@@ -179,8 +179,9 @@ def nc_matmul(
     left, right = tile(stationary, call, "stationary"), tile(moving, call, "moving")
     mode = _mode(perf_mode)
     doubled = mode is matmul_perf_mode.double_row
-    m, n = (side.shape[2:] if doubled else side.shape[1:] for side in (left, right))
-    columns, free = _columns_kept(call, mask, left, right)
+    axes = 2 if doubled else 1
+    m, n = left.shape[axes:], right.shape[axes:]
+    columns, free = (None, None) if mask is None else _columns_kept(call, mask, left, right)
     result = Result((prod(m), *n), np.float32, PSUM)
     kept = None if columns is None and free is None else (columns or (0, prod(m)), *(free or _whole(n)))
     if kept is not None and any(first >= last for first, last in kept):
@@ -214,7 +215,7 @@ def _columns_kept(call: str, mask: Any, left: Tile, right: Tile) -> tuple[Range 
     A mask names the axes of one operand only: which one, their sizes tell.
     raises: UnsupportedError when both operands have such axes
     """
-    if mask is None or (mask.keeps_all() if isinstance(mask, Mask) else mask):
+    if mask.keeps_all() if isinstance(mask, Mask) else mask:
         return None, None
     if not isinstance(mask, Mask):
         return None, tuple((0, 0) for _ in right.shape[1:])
@@ -243,6 +244,7 @@ def nc_transpose(
     free = prod(source.shape[1:])
     if part.ranges is not None and source.ndim != 2:
         raise UnsupportedError(f"{call}: a mask on {source.ndim} dimensions", source=builder().where())
+    within(call, "data: free size", free)
     on_vector = engine is vector_engine
     result = Result((free, source.shape[0]), source.dtype, SBUF if on_vector else PSUM)
     kept = None if part.ranges is None else (part.ranges[1], part.ranges[0])

@@ -12,9 +12,13 @@ from typing import Any
 from sim import dtypes
 from sim.errors import InputError
 from sim.memory import Layout, Storage
-from sim.nki.legacy.index import Affine, Grid, Range
+from sim.nki.legacy.index import Affine, Grid, LoopIndex, Range
 from sim.nki.session import builder
-from sim.nki.tensor import NkiTensor
+from sim.nki.tensor import DynamicSlice, NkiTensor
+
+
+PLAIN = frozenset((int, slice, LoopIndex, DynamicSlice, type(Ellipsis), type(None)))
+"""Index items that are not index tensors."""
 
 
 class Tile(NkiTensor):
@@ -49,29 +53,38 @@ class Tile(NkiTensor):
     # -- indexing ----------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tile:
-        from sim.nki.legacy import indexing
-
+        if key is Ellipsis:
+            return self.whole()
         if isinstance(key, Grid):
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
-        for item in items:
-            if isinstance(item, indexing.ADVANCED):
-                return indexing.index(self, items)
+        if not all([type(item) in PLAIN for item in items]):
+            from sim.nki.legacy.indexing import ADVANCED, index
+
+            for item in items:
+                if isinstance(item, ADVANCED):
+                    return index(self, items)
         if self.bounds:
             self.check("index")
         return Tile.of(NkiTensor.__getitem__(self, items))
 
+    def whole(self) -> Tile:
+        """Another view of the same elements."""
+        if self.bounds:
+            self.check("index")
+        return Tile(self.storage, self.layout, self.offset, self.indirection)
+
     def __setitem__(self, key: Any, value: Any) -> None:
-        from sim.nki.legacy import assignment
+        from sim.nki.legacy.assignment import assign
 
         references = sys.getrefcount(value)
-        assignment.assign(self[key], value, references)
+        assign(self[key], value, references)
 
     def __iadd__(self, value: Any) -> Tile:
-        from sim.nki.legacy import assignment
+        from sim.nki.legacy.assignment import add_in_place
 
         references = sys.getrefcount(value)
-        return assignment.add_in_place(self, value, references)
+        return add_in_place(self, value, references)
 
     def box(self, ranges: tuple[Range, ...]) -> Tile:
         """The part of the view that a mask leaves; axes of size 1 stay whole."""
@@ -152,11 +165,11 @@ def _clip(expression: Affine, kept: list[slice]) -> Affine:
 
 def _operator(name: str, swapped: bool = False) -> Any:
     def method(self: Tile, other: Any) -> Any:
-        from sim.nki.legacy import functions
+        from sim.nki.legacy.functions import FUNCTIONS
 
         if other is None or isinstance(other, str):
             return NotImplemented
-        function = functions.FUNCTIONS[name]
+        function = FUNCTIONS[name]
         return function(other, self) if swapped else function(self, other)
 
     return method
@@ -177,9 +190,9 @@ Tile.__hash__ = NkiTensor.__hash__  # type: ignore[method-assign]
 
 def _unary_operator(name: str) -> Any:
     def method(self: Tile) -> Any:
-        from sim.nki.legacy import functions
+        from sim.nki.legacy.functions import FUNCTIONS
 
-        return functions.FUNCTIONS[name](self)
+        return FUNCTIONS[name](self)
 
     return method
 
