@@ -7,6 +7,7 @@ whole memory is placed anew by first fit, then by best fit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -17,10 +18,13 @@ from sim.compiler import Options
 from sim.errors import CapacityError
 from sim.memory import Storage
 from sim.program import Program
-from sim.trace import NONE, Finding, Memory
+from sim.trace import NONE, Memory
 
 ALIGNMENT = 16
 """Bytes: the grid on which tiles lie in real profiles."""
+
+GRAIN = 64
+"""Bytes: the grid on which tiles are placed where memory has been free for longest."""
 
 SHOWN = 6
 """Live allocations named when memory runs out."""
@@ -84,8 +88,7 @@ class Placement:
     """int64[k, 2]: pairs of storages alive at the same time at the same bytes, of whatever partitions; the kernel chose
     both places."""
     strategies: Mapping[tuple[int, Memory], str] = field(default_factory=dict)
-    """How each core's memory was filled: `rings`, `pools`, `rotate`, `first fit`, `best fit`."""
-    findings: tuple[Finding, ...] = ()
+    """How each core's memory was filled: `rings`, `pools`, `longest free`, `rotate`, `first fit`, `best fit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,10 @@ class Room:
     """Slots an allocation site gets for each tile alive at once, before anything else is tried; 0 for none."""
 
 
-def place(program: Program, options: Options) -> Placement:
+def place(program: Program, options: Options, tightly: bool = True) -> Placement:
     """Find a place for every storage that is accessed.
+
+    tightly : where tiles do not fit otherwise, pack them, however soon a buffer is used again
 
     raises: CapacityError naming the allocation and what is alive beside it; InputError for an address outside
     """
@@ -116,15 +121,14 @@ def place(program: Program, options: Options) -> Placement:
     memory = columns.memory
     _place_hbm(program, columns, first, offset)
     together = []
-    for room in _rooms(program, options):
+    for room in _rooms(program, options, tightly):
         for number in np.unique(core[(memory == room.memory) & (first >= 0)]).tolist():
             chosen = np.flatnonzero((memory == room.memory) & (core == number) & (first >= 0))
             scene = _Scene(program, columns, room, first, last, partition, offset)
             strategies[number, room.memory] = scene.fill(chosen)
             together += scene.together
-    findings = tuple(_overlap(program, *pair) for pair in together if _share_partitions(program, *pair))
     pairs = np.array(together, np.int64).reshape(-1, 2)
-    return Placement(columns, core, partition, offset, first, last, pairs, strategies, findings)
+    return Placement(columns, core, partition, offset, first, last, pairs, strategies)
 
 
 def _lives(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -141,14 +145,15 @@ def _lives(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return core, first, last
 
 
-def _rooms(program: Program, options: Options) -> tuple[Room, Room]:
+def _rooms(program: Program, options: Options, tightly: bool) -> tuple[Room, Room]:
     from sim.jit.allocation import BEST, FIRST, ROTATE
 
     device = program.device
     bank = int(device["psum_bank_bytes"])
     fallback = (("first fit", FIRST, 1), ("best fit", BEST, 1))
+    packing = (("rotate", ROTATE, 1), *fallback) if tightly or not options.buffers else (("rotate", ROTATE, 1),)
     return (
-        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, (("rotate", ROTATE, 1), *fallback), options.buffers),
+        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, packing, options.buffers),
         Room(Memory.PSUM, int(device["psum_partition_bytes"]), bank, (("rotate", ROTATE, bank), *fallback)),
     )
 
@@ -220,12 +225,16 @@ class _Scene:
         storages = [self.program.storages[index] for index in tiles.tolist()]
         sites: dict[tuple[int, int], int] = {}
         site = np.array([sites.setdefault((s.source, s.region), len(sites)) for s in storages], np.int64)
-        for name, kind in (("rings", site), ("pools", size)):
-            found = rings.place(kind, size, first, last, self.room.buffers, self.room.limit, ALIGNMENT)
+        for name, kind, shrink in (("rings", site, False), ("pools", size, True)):
+            found = rings.place(kind, size, first, last, self.room.buffers, self.room.limit, ALIGNMENT, shrink)
             if found is not None:
                 self.offset[tiles] = found
                 return name
-        return ""
+        found = rings.place_oldest(size, first, last, self.room.buffers, self.room.limit, GRAIN)
+        if found is None:
+            return ""
+        self.offset[tiles] = found
+        return "longest free"
 
     def _full(self, wanted: int, others: np.ndarray) -> CapacityError:
         """The error of a storage that found no room."""
@@ -245,11 +254,13 @@ class _Scene:
 
 
 def _listed(program: Program, largest: list[int]) -> str:
-    """The largest live allocations with size and line."""
-    shown = [program.storages[index] for index in largest[:SHOWN]]
-    texts = [f"`{s.name}` {_shape(s)} {s.pitch} bytes ({program.strings[s.source]})" for s in shown]
-    more = len(largest) - len(shown)
-    return ", ".join(texts) + (f" and {more} more" if more > 0 else "") if texts else "nothing"
+    """The largest live allocations with size and line, those of one line and shape together."""
+    storages = [program.storages[index] for index in largest]
+    lines = [f"`{s.name}` {_shape(s)} {s.pitch} bytes ({program.strings[s.source]})" for s in storages]
+    alike = list(Counter(lines).items())
+    texts = [f"{count} × {text}" if count > 1 else text for text, count in alike[:SHOWN]]
+    more = sum(count for _, count in alike[SHOWN:])
+    return ", ".join(texts) + (f" and {more} more" if more else "") if texts else "nothing"
 
 
 def _shape(storage: Storage) -> str:
@@ -267,22 +278,6 @@ def _together(chosen: np.ndarray, boxes: np.ndarray) -> list[tuple[int, int]]:
                 found.append((int(chosen[other]), int(chosen[row])))
         alive.append(row)
     return found
-
-
-def _share_partitions(program: Program, one: int, two: int) -> bool:
-    a, b = program.storages[one], program.storages[two]
-    return a.address[0] < b.address[0] + b.partitions and b.address[0] < a.address[0] + a.partitions
-
-
-def _overlap(program: Program, one: int, two: int) -> Finding:
-    a, b = program.storages[one], program.storages[two]
-    where = program.strings[b.source]
-    return Finding(
-        "overlap",
-        f"`{a.name}` ({program.strings[a.source]}) and `{b.name}` ({where}) share bytes of {a.memory.name} "
-        "while both are in use",
-        source=where,
-    )
 
 
 def _place_hbm(program: Program, columns: Columns, first: np.ndarray, offset: np.ndarray) -> None:

@@ -10,6 +10,8 @@ NaN to an integer (0 here) are documented nowhere: the first follows nki.simulat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +47,22 @@ class Format:
         return self.name
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Wide(Format):
+    """A low-precision format whose values are kept in fp32 without rounding.
+
+    It equals the narrow one, which is what a kernel compares with, but is another key, as its elements are wider.
+    """
+
+    narrow: np.dtype | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.narrow == other
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.storage))
+
+
 float32 = np.dtype(np.float32)
 float16 = np.dtype(np.float16)
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
@@ -59,6 +77,10 @@ tfloat32 = Format("tfloat32", float32)
 float8_e4m3fn_x4 = Format("float8_e4m3fn_x4", uint32, float8_e4m3fn)
 float8_e5m2_x4 = Format("float8_e5m2_x4", uint32, float8_e5m2)
 float4_e2m1fn_x4 = Format("float4_e2m1fn_x4", uint16, np.dtype(ml_dtypes.float4_e2m1fn))
+
+_WIDE = {
+    kind: Wide(kind.name, float32, narrow=kind) for kind in (bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2)
+}
 
 _SHORT: dict[Any, str] = {
     float32: "fp32",
@@ -82,15 +104,16 @@ _SHORT: dict[Any, str] = {
 }
 DTYPES: tuple[Any, ...] = tuple(_SHORT)
 """Every format that a tensor on the device can have."""
+_SHORT |= {wide: _SHORT[kind] for kind, wide in _WIDE.items()}
 
 INTEGERS = frozenset((int8, int16, int32, uint8, uint16, uint32, bool_))
-FP8 = frozenset((float8_e4m3, float8_e4m3fn, float8_e5m2))
+FP8 = frozenset(kind for pair in _WIDE.items() for kind in pair if kind != bfloat16)
 WIDE_INTEGERS = frozenset((int32, uint32))
 PACKED = frozenset((float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4))
 
 _NAMES: dict[str, Any] = {
     **{dtype.name: dtype for dtype in DTYPES},
-    **{name: dtype for dtype, name in _SHORT.items()},
+    **{_SHORT[dtype]: dtype for dtype in DTYPES},
     "bool_": bool_,
     "uint1": bool_,
     "fp8_e4m3": float8_e4m3,
@@ -99,6 +122,22 @@ _NAMES: dict[str, Any] = {
     "float8e5": float8_e5m2,
 }
 _KNOWN = {**_NAMES, **{dtype: dtype for dtype in DTYPES}}
+_KNOWN |= {kind: kind for kind in _WIDE.values()}
+_known, wide = _KNOWN, False
+"""What `parse` finds, and whether those are wide formats."""
+
+
+@contextmanager
+def widened() -> Iterator[None]:
+    """Within, bf16 and fp8 are formats of fp32's bits: what NKI_PRECISE_FP=0 asks for."""
+    global _known, wide
+    _known, wide = {name: _WIDE.get(kind, kind) for name, kind in _KNOWN.items()}, True
+    try:
+        yield
+    finally:
+        _known, wide = _KNOWN, False
+
+
 _HOST = {np.dtype(np.float64): float32, np.dtype(np.int64): int32, np.dtype(np.uint64): uint32}
 
 
@@ -108,7 +147,7 @@ def parse(value: Any) -> Any:
     raises: InputError listing the known names
     """
     try:
-        return _KNOWN[value]
+        return _known[value]
     except (KeyError, TypeError):
         pass
     name = str(value).removeprefix("torch.") if not isinstance(value, (str, type, np.dtype)) else None

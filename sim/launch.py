@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -18,14 +19,18 @@ import numpy as np
 
 from sim import compiler, dtypes, recycling, spec
 from sim.errors import InputError, TrnprofError, UnsupportedError
-from sim.memory import View
-from sim.nki import lockstep, session, shim
+from sim.memory import View, storage_dtype
+from sim.nki import frameworks, lockstep, session, shim, subset
 from sim.nki.kernel import Kernel, target_device
 from sim.nki.tensor import NkiTensor
 from sim.program import Program, ProgramBuilder, Role, TooManyValues
 from sim.record import record
 from sim.schedule import schedule
 from sim.trace import NONE, Finding, Memory, RegionKind, Trace
+
+
+PRECISION = "NKI_PRECISE_FP"
+"""Environment variable: with 0, values of low precision are not rounded. Time is that of the real formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,33 +120,51 @@ def run(
     grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
     if ranks < 1:
         raise InputError(f"ranks={ranks}: at least one must run")
-    tracings = [
-        _Tracing(ProgramBuilder(target, values, seed + rank), wrapped, grid, rank, ranks)
-        for rank in range(ranks if values else 1)
-    ]
-    with shim.in_place(device):
-        if len(tracings) == 1:
-            tracings[0], one = _traced(tracings[0], inputs, scalars, seed)
-            returned = [one]
-        else:
-            returned = _together(tracings, inputs, scalars)
+    asked = (target, values, seed, wrapped, grid, ranks, inputs, scalars)
+    tracings, returned = _launched(*asked)
     outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     finished = tracings[0].program.finish(wrapped.__name__)
-    finished = replace(finished, findings=(*finished.findings, *tracings[0].unwritten(finished, outputs[0])))
+    finished = replace(finished, findings=finished.findings + tracings[0].findings(finished, outputs[0]))
     options = options or compiler.Options.for_generation(wrapped.generation)
     trace = _time(finished, options, tracings[0].described(outputs[0]))
     if not values:
         return Run(None, trace, finished)
+    if os.environ.get(PRECISION) == "0":
+        with dtypes.widened():
+            tracings, returned = _launched(*asked)
+        outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     arrays = tuple(tuple(_host_array(view) for view in views) for views in outputs)
     for tracing in tracings:
         tracing.write_back()
     return Run(arrays[0], trace, finished, _like(returned[0], iter(arrays[0])), arrays)
 
 
+def _launched(
+    target: spec.Device,
+    values: bool,
+    seed: int,
+    kernel: Kernel,
+    grid: tuple[int, ...],
+    ranks: int,
+    inputs: tuple,
+    scalars: dict,
+) -> tuple[list[_Tracing], list[Any]]:
+    """Run the kernel on every rank, without values on one for all; what each returned."""
+    tracings = [
+        _Tracing(ProgramBuilder(target, values, seed + rank), kernel, grid, rank, ranks)
+        for rank in range(ranks if values else 1)
+    ]
+    with shim.in_place(target.name):
+        if len(tracings) > 1:
+            return tracings, _together(tracings, inputs, scalars)
+        tracing, returned = _traced(tracings[0], inputs, scalars, seed)
+    return [tracing], [returned]
+
+
 def evaluate(
     kernel: Callable, *inputs: Any, device: str = "trn2", seed: int = 0, **scalars: Any
 ) -> tuple[Any, Program]:
-    """What a kernel computes, whether or not it fits on the chip: its result as it returned it, and its instructions."""
+    """What a kernel computes, whether or not it fits on the chip: its result as returned, and its instructions."""
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     tracing = _Tracing(ProgramBuilder(spec.device(device), True, seed), wrapped, wrapped.grid)
     with shim.in_place(device):
@@ -169,8 +192,10 @@ def _traced(tracing: _Tracing, inputs: tuple, scalars: dict, seed: int) -> tuple
     plan = recycling.plan(shapes.program.finish(kernel.__name__), kept)
     tracing = _Tracing(ProgramBuilder(device, True, seed), kernel, grid)
     tracing.program.dropping = plan.after
-    returned = tracing.trace(inputs, scalars)
-    recycling.check(plan, tracing.program.finish(kernel.__name__))
+    try:
+        returned = tracing.trace(inputs, scalars)
+    finally:
+        recycling.check(plan, tracing.program.finish(kernel.__name__))
     return tracing, returned
 
 
@@ -200,6 +225,8 @@ class _Tracing:
         self.ranks = ranks
         self.bound: list[tuple[NkiTensor, Any]] = []
         """(tensor, caller's array) of every array argument."""
+        self.given: Iterable[Any] = ()
+        """Every argument as the caller gave it."""
 
     def trace(self, inputs: tuple, scalars: dict) -> Any:
         """Run the kernel for every program of the grid; returns what the first returned."""
@@ -240,6 +267,7 @@ class _Tracing:
             raise InputError(f"{self.kernel.__name__}{signature}: {error}") from None
         names = list(given.arguments)
         args = [self._tensor(names[i] if i < len(names) else f"arg{i}", a) for i, a in enumerate(given.args)]
+        self.given = given.arguments.values()
         return args, {name: self._tensor(name, value) for name, value in given.kwargs.items()}
 
     def _tensor(self, name: str, value: Any) -> Any:
@@ -249,7 +277,7 @@ class _Tracing:
         if not _is_array(value):
             return value
         if not isinstance(value, TensorSpec):
-            array = np.asarray(value)
+            array = frameworks.host_array(value)
         try:
             kind = dtypes.parse(value.dtype if isinstance(value, (TensorSpec, dtypes.Packed)) else array.dtype)
         except InputError as error:
@@ -261,7 +289,7 @@ class _Tracing:
         if self.program.values:
             if isinstance(value, TensorSpec):
                 raise InputError(f"argument {name}: a TensorSpec has no data", remedy="pass an array, or values=False")
-            storage.fill(array)
+            storage.fill(np.asarray(array, storage_dtype(kind)))
         storage.written = None
         tensor = self.kernel.tensor(storage, storage.layout, 0)
         self.bound.append((tensor, value))
@@ -284,7 +312,13 @@ class _Tracing:
             view.storage.role = "OUT"
         return found
 
-    def unwritten(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:
+    def findings(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:
+        """What is wrong with the kernel apart from its instructions."""
+        if self.kernel.generation != "current":
+            return self._unwritten(program, outputs)
+        return self._unwritten(program, outputs) + subset.findings(self.kernel.function, self.given)
+
+    def _unwritten(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:
         """A finding for each output that the kernel leaves unwritten; with values also for one written in part."""
         roles = compiler.operand_roles(program)
         begun = {tensor.storage.index for tensor, _ in self.bound}
@@ -317,8 +351,8 @@ class _Tracing:
         """What the kernel wrote into its arguments is seen in the caller's arrays, as on the vendor's simulator."""
         written = self.program.written_storages()
         for tensor, array in self.bound:
-            if tensor.storage.index in written and isinstance(array, np.ndarray) and array.flags.writeable:
-                array[...] = tensor.array()
+            if tensor.storage.index in written:
+                frameworks.write_into(array, tensor.array())
 
 
 def _host_array(view: View) -> np.ndarray:
@@ -355,10 +389,12 @@ def _raised_at(error: BaseException, kernel: Kernel) -> str | None:
     """`path:line` of the innermost frame of the user's own code."""
     from sim.program import HERE
 
+    if isinstance(error, SyntaxError):
+        return error.filename and f"{error.filename}:{error.lineno}"
     found, trace = None, error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if not name.startswith(HERE):
+        if not name.startswith((HERE, "<frozen ")):
             found = f"{name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
@@ -370,12 +406,13 @@ def call(kernel: Kernel, args: tuple, named: dict) -> Any:
 
 
 def recorded(kernel: Kernel, args: tuple, named: dict) -> Run:
-    """`call`, giving back the launch."""
+    """`call`, giving back the launch; its result is in the form of the arguments."""
     setting = shim.setting.get() or shim.Setting(target_device("trn2"))
     device = target_device(kernel.device or setting.device)
     done = run(kernel, *args, device=device, values=setting.values, seed=setting.seed, **named)
     setting.launches.append(done)
-    return done
+    asked = next(filter(None, map(frameworks.framework, (*args, *named.values()))), None)
+    return done if asked is None else replace(done, result=frameworks.in_framework(done.result, asked))
 
 
 def load(path: str, device: str = "trn2") -> Any:
@@ -398,10 +435,12 @@ def load(path: str, device: str = "trn2") -> Any:
 
 
 def _import(where: Path, device: str) -> ModuleType:
-    spec_ = importlib.util.spec_from_file_location(where.stem, where.resolve())
+    path = where.resolve()
+    root, package = _package(path)
+    spec_ = importlib.util.spec_from_file_location(f"{package}.{path.stem}" if package else path.stem, path)
     module = importlib.util.module_from_spec(spec_)
-    folder = str(where.resolve().parent)
-    sys.path.insert(0, folder)
+    folders = [str(path.parent), str(root)] if package else [str(path.parent)]
+    sys.path[:0] = folders
     try:
         with shim.stand_ins(device):
             spec_.loader.exec_module(module)
@@ -411,5 +450,21 @@ def _import(where: Path, device: str) -> ModuleType:
         at = _raised_at(error, None) or str(where)
         raise InputError(f"{type(error).__name__} while importing: {error}", source=at) from error
     finally:
-        sys.path.remove(folder)
+        for folder in folders:
+            sys.path.remove(folder)
     return module
+
+
+def _package(path: Path) -> tuple[Path, str]:
+    """The folder that holds the package of a file, and the package's dotted name, empty without one.
+
+    A package of that name that was imported from elsewhere is forgotten, so that relative imports find this one.
+    """
+    names, folder = [], path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    if names and str(folder / names[0]) not in getattr(sys.modules.get(names[0]), "__path__", ()):
+        for name in [name for name in sys.modules if name.partition(".")[0] == names[0]]:
+            del sys.modules[name]
+    return folder, ".".join(names)

@@ -118,7 +118,7 @@ class Form:
     useful: bool = True
     """False for work that the algorithm did not ask for: transposes, reloads."""
     spill: str = ""
-    """`save` or `reload` of a DMA that the compiler added for lack of SBUF."""
+    """Of a DMA that the compiler added for lack of SBUF: `save` or `reload` of a value, `repeat` of a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,7 +508,7 @@ class ProgramBuilder:
         return number
 
     def _immediate_of(self, immediates: dict[str, Any]) -> int:
-        """A number that two instructions share when their immediates are equal; never shared by what cannot be compared."""
+        """A number that instructions share when their immediates are equal; what cannot be compared has its own."""
         key = tuple([value for name, value in immediates.items() if name != "registers"])
         try:
             return self._immediates.setdefault(key, len(self._immediates))

@@ -10,14 +10,24 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+SMALL, ZONE = 256, 8
+"""Tiles of up to 1/256 of a partition are small, and take up to 1/8 of it."""
 
 def place(
-    site: np.ndarray, size: np.ndarray, first: np.ndarray, last: np.ndarray, copies: int, limit: int, align: int
+    site: np.ndarray,
+    size: np.ndarray,
+    first: np.ndarray,
+    last: np.ndarray,
+    copies: int,
+    limit: int,
+    align: int,
+    shrink: bool,
 ) -> np.ndarray | None:
-    """Byte offset of each tile, None when even single slots do not fit.
+    """Byte offset of each tile, None when the slots do not fit.
 
     site, size, first, last : int64[n], sorted by `first`: allocation site, bytes, first and last instruction
     copies                  : slots for each tile of a site that is alive at the same time
+    shrink                  : give sites fewer of them if need be, but one
     """
     if not site.size:
         return np.zeros(0, np.int64)
@@ -26,7 +36,8 @@ def place(
     np.maximum.at(width, group, -(-size // align) * align)
     alive = _most_alive(group, first, last, kinds.size)
     slots = np.minimum(np.bincount(group), copies * alive)
-    _shrink(slots, alive, width, limit)
+    if shrink:
+        _shrink(slots, alive, width, limit)
     if (slots * width).sum() > limit:
         return None
     base = np.cumsum(slots * width) - slots * width
@@ -70,3 +81,41 @@ def _turns(group: np.ndarray, first: np.ndarray, last: np.ndarray, slots: np.nda
         heappush(free[kind], (end, slot))
         turn[tile] = slot
     return turn
+
+
+def place_oldest(
+    size: np.ndarray, first: np.ndarray, last: np.ndarray, copies: int, limit: int, grain: int
+) -> np.ndarray | None:
+    """Byte offset of each tile where memory has been free for longest, None when the tiles do not fit.
+
+    Small tiles take turns in a part of their own, so that they do not break up the room of the large ones; where that
+    leaves too little, only the smallest do, and others fill blocks that are in use in part.
+    """
+    largest = -(-int(size.max(initial=0)) // grain)
+    for small, block in ((limit // SMALL, 0), (grain, largest)):
+        offset = _place_oldest(size <= small, (size, first, last), (copies, limit, grain), block)
+        if offset is not None:
+            return offset
+    return None
+
+
+def _place_oldest(small: np.ndarray, tiles: tuple, rules: tuple[int, int, int], block: int) -> np.ndarray | None:
+    """`place_oldest` for one choice of small tiles."""
+    from sim.jit import aging
+
+    size, first, last = tiles
+    copies, limit, grain = rules
+    offset, zone = np.zeros(size.size, np.int64), 0
+    if small.any():
+        turns = place(size[small], size[small], first[small], last[small], copies, limit // ZONE, grain, True)
+        if turns is None:
+            return None
+        offset[small] = turns
+        zone = int(-(-(turns + size[small]).max() // grain) * grain)
+    large = np.flatnonzero(~small)
+    found = np.zeros(large.size, np.int64)
+    until = np.full((limit - zone) // grain, -1, np.int64)
+    if aging.place(-(-size[large] // grain), first[large], last[large], until, block, found) < large.size:
+        return None
+    offset[large] = zone + found * grain
+    return offset

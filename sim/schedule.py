@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim import allocation, compiler, dependences
+from sim import allocation, compiler, conflicts, dependences
 from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
@@ -102,11 +102,15 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
 
 def _placed(program: Program, options: Options) -> tuple[Program, Placement]:
     """The program, spilled as little as its tiles allow, and where they lie."""
-    for candidate in residency.candidates(program, options):
-        try:
-            return candidate, allocation.place(candidate, options)
-        except CapacityError as error:
-            full = error
+    tried = []
+    for tightly in (False, True):
+        for candidate in tried if tightly else residency.candidates(program, options):
+            if not tightly:
+                tried.append(candidate)
+            try:
+                return candidate, allocation.place(candidate, options, tightly)
+            except CapacityError as error:
+                full = error
     raise full
 
 
@@ -135,7 +139,7 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
         transfers=_transfers(state, columns[jit.TRANSFER]),
         table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
         clocks=log[log[:, jit.L_KIND] == jit.CLOCK][:, [jit.L_TIME, jit.L_SUBJECT, jit.L_WAIT]],
-        findings=program.findings + placement.findings + found.findings,
+        findings=program.findings + found.findings + conflicts.find(program, placement, found),
     )
 
 
@@ -360,13 +364,8 @@ def _deadlock(program: Program, found: Dependences, instructions: np.ndarray) ->
     circle = [index for index, order in seen.items() if order >= seen[at]]
     one, other = circle[0], circle[-1]
     return InputError(
-        f"deadlock: {_named(program, one)} and {_named(program, other)} wait for each other"
+        f"deadlock: {conflicts.named(program, one)} and {conflicts.named(program, other)} wait for each other"
         + (f" through {len(circle) - 2} more" if len(circle) > 2 else ""),
         source=program.strings[int(program.source[one])],
         remedy="the order asked for cannot be kept by engines that work in order",
     )
-
-
-def _named(program: Program, index: int) -> str:
-    call = program.forms[program.form[index]].call
-    return f"{call} (instruction {index}, {program.strings[int(program.source[index])]})"

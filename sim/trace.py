@@ -398,6 +398,11 @@ class Finding:
     source: str | None = None
     """`path:line`"""
 
+    @property
+    def is_warning(self) -> bool:
+        """Whether the kernel runs right all the same."""
+        return self.kind == "unsupported_python"
+
 
 @dataclass(frozen=True, slots=True)
 class Meta:

@@ -224,7 +224,9 @@ def row(case: Case, outcome: Outcome) -> tuple[str, ...]:
 def page(rows: list[tuple[str, ...]]) -> str:
     """The table in Markdown."""
     cells = [COLUMNS, ("---",) * len(COLUMNS), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in line) + " |" for line in cells)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in line) + " |" for line in cells
+    )
 
 
 def main() -> int:
@@ -245,7 +247,10 @@ def main() -> int:
     for case in cases(folder):
         if options.only in f"{case.corpus} {case.id}":
             done.append((case, in_process(case, folder, options.seconds)))
-            print("  ".join(text[:width] for text, width in zip(row(*done[-1]), (20, 46, 3, 6, 8, 8, 12, 18, 160))), flush=True)
+            print(
+                "  ".join(text[:width] for text, width in zip(row(*done[-1]), (20, 46, 3, 6, 8, 8, 12, 18, 160))),
+                flush=True,
+            )
     _write(options, done)
     right = sum(outcome.right is True for _, outcome in done)
     print(f"{len(done)} kernels: {sum(o.ran for _, o in done)} ran, {right} right", file=sys.stderr)

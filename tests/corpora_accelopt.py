@@ -18,7 +18,9 @@ TOLERANCE = {"mamba": 3e-5}
 
 def cases(folder: Path) -> list[Case]:
     paths = sorted((folder / FOLDER / "kernels").glob("*.py"))
-    return [Case("NKIBench", str(p.relative_to(folder)), p.stem.removesuffix("_0"), partial(run, p), DEVICE) for p in paths]
+    return [
+        Case("NKIBench", str(p.relative_to(folder)), p.stem.removesuffix("_0"), partial(run, p), DEVICE) for p in paths
+    ]
 
 
 def run(path: Path, folder: Path) -> Outcome:

@@ -58,7 +58,9 @@ def _mamba_inputs(generator: np.random.Generator) -> tuple:
     batch, channels, states, time = 1, 256, 16, 512
     wide, narrow = (batch, channels, time), (batch, states, time)
     shapes = (wide, wide, (channels, states), narrow, narrow)
-    return tuple(generator.uniform(0, 1, shape).astype(np.float32) * (-1 if i == 2 else 1) for i, shape in enumerate(shapes))
+    return tuple(
+        generator.uniform(0, 1, shape).astype(np.float32) * (-1 if i == 2 else 1) for i, shape in enumerate(shapes)
+    )
 
 
 def _added(generator: np.random.Generator, rows: int, columns: int) -> tuple:
@@ -117,8 +119,20 @@ SAMPLES = [
         transposed,
         EXACT,
     ),
-    Sample(f"{ADDITION}/tensor_addition_nki_kernels.py", "nki_tensor_add", partial(_added, rows=256, columns=1024), np.add, HALF),
-    Sample(f"{ADDITION}/spmd_tensor_addition_nki_kernels.py", "nki_tensor_add", partial(_added, rows=256, columns=1024), np.add, HALF),
+    Sample(
+        f"{ADDITION}/tensor_addition_nki_kernels.py",
+        "nki_tensor_add",
+        partial(_added, rows=256, columns=1024),
+        np.add,
+        HALF,
+    ),
+    Sample(
+        f"{ADDITION}/spmd_tensor_addition_nki_kernels.py",
+        "nki_tensor_add",
+        partial(_added, rows=256, columns=1024),
+        np.add,
+        HALF,
+    ),
     Sample(
         f"{ADDITION}/spmd_multiple_nc_tensor_addition_nki_kernels.py",
         "nki_tensor_add_nc2",

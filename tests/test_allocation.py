@@ -171,7 +171,7 @@ def test_addresses_that_the_kernel_chose_are_kept_and_others_avoid_them():
     use(build, fixed, free)
     found = place(build)
     assert found.offset.tolist() == [128, 384]
-    assert found.findings == ()
+    assert not len(found.together)
 
 
 def test_an_address_is_free_again_when_its_tile_is_dead():
@@ -183,19 +183,22 @@ def test_an_address_is_free_again_when_its_tile_is_dead():
 
 
 @pytest.mark.parametrize(
-    ("partition", "offset", "found"), [(0, 0, True), (64, 0, False), (0, 256, False)], ids=["same", "below", "beside"]
+    ("partition", "offset", "found"), [(0, 0, True), (64, 0, True), (0, 256, False)], ids=["same", "below", "beside"]
 )
-def test_live_tiles_at_one_address_are_found(partition: int, offset: int, found: bool):
+def test_live_tiles_at_the_same_bytes_are_paired(partition: int, offset: int, found: bool):
     build = Builder()
     one = build.sbuf(64, 64, address=(0, 0), name="one")
     other = build.sbuf(64, 64, address=(partition, offset), name="other")
     use(build, one, other)
-    findings = place(build).findings
-    assert bool(findings) == found
-    if found:
-        assert findings[0].kind == "overlap"
-        assert "`one`" in findings[0].sentence
-        assert "`other`" in findings[0].sentence
+    assert place(build).together.tolist() == ([[0, 1]] if found else [])
+
+
+def test_tiles_alike_are_named_once_with_their_number():
+    build = Builder()
+    tiles = [build.sbuf(SBUF // 64, name="t") for _ in range(16)]
+    use(build, *tiles, build.sbuf(64, name="last"))
+    with pytest.raises(CapacityError, match=rf"16 × `t` float32\[128, {SBUF // 64}\] {SBUF // 16} bytes \("):
+        place(build)
 
 
 def test_an_address_outside_is_an_error():

@@ -134,6 +134,12 @@ def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_closed_stdout_is_no_fault() -> None:
+    command = f"{sys.executable} -m trnprof devices >&-"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_closed_pipe_ends_quietly() -> None:
     writer = subprocess.Popen(
         [sys.executable, "-m", "trnprof", "devices", "trn2", "--json"],
@@ -393,6 +399,7 @@ def test_roofline_prints_dots_under_roofs(kept: str, capsys: pytest.CaptureFixtu
 
 def test_roofline_draws_the_roofs_of_another_device(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed(capsys, "roofline", kept, "--device", "trn1", "--json"))["device"] == "trn1"
+    assert "on trn2, under the roofs of trn1, one core\n" in printed(capsys, "roofline", kept, "--device", "trn1")
     assert fails(capsys, "roofline", kept, "--device", "tpu")[0] == 1
 
 

@@ -48,7 +48,12 @@ def test_arithmetic_is_that_of_numpy(pair: tuple[Affine, np.ndarray]) -> None:
 @given(pairs(), NUMBERS, st.sampled_from(("<", "<=", ">", ">=")))
 def test_a_comparison_leaves_what_it_leaves_in_numpy(pair: tuple, number: int, symbol: str) -> None:
     ours, theirs = pair
-    compare = {"<": lambda v: v < number, "<=": lambda v: v <= number, ">": lambda v: v > number, ">=": lambda v: v >= number}
+    compare = {
+        "<": lambda v: v < number,
+        "<=": lambda v: v <= number,
+        ">": lambda v: v > number,
+        ">=": lambda v: v >= number,
+    }
     mask, wanted = compare[symbol](ours), compare[symbol](theirs)
     assert np.array_equal(mask.dense(theirs.shape), wanted)
     assert_box(mask, wanted)

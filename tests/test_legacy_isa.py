@@ -66,7 +66,9 @@ SAME_SHAPE = {
     ),
     "tensor_tensor": (lambda t, m: nisa.tensor_tensor(t(X), t(Y), op=nl.maximum, mask=m), np.maximum(X, Y)),
     "scalar_tensor_tensor": (
-        lambda t, m: nisa.scalar_tensor_tensor(data=t(X), op0=np.subtract, operand0=t(C), op1=np.multiply, operand1=t(Y), mask=m),
+        lambda t, m: nisa.scalar_tensor_tensor(
+            data=t(X), op0=np.subtract, operand0=t(C), op1=np.multiply, operand1=t(Y), mask=m
+        ),
         (X - C) * Y,
     ),
     "tensor_tensor_scan": (
@@ -78,7 +80,10 @@ SAME_SHAPE = {
         np.where(np.arange(N)[None] < np.arange(P)[:, None], X, F32(-1)),
     ),
     "memset": (lambda t, m: nisa.memset((P, N), 3.5, F32, mask=m), np.full((P, N), 3.5, F32)),
-    "iota": (lambda t, m: nisa.iota(5 + 2 * ROWS - COLUMNS, np.int32, mask=m), 5 + 2 * np.arange(P)[:, None] - np.arange(N)),
+    "iota": (
+        lambda t, m: nisa.iota(5 + 2 * ROWS - COLUMNS, np.int32, mask=m),
+        5 + 2 * np.arange(P)[:, None] - np.arange(N),
+    ),
 }  # fmt: skip
 
 
@@ -100,7 +105,9 @@ def test_calls_that_keep_the_shape(program: ProgramBuilder, name: str) -> None:
 def test_reductions_beside_a_call(program: ProgramBuilder) -> None:
     total, best = nl.ndarray((P, 1), F32), nl.ndarray((P, 1), F32)
     nisa.activation_reduce(nl.exp, tile_of(program, X), reduce_op=nl.add, reduce_res=total)
-    nisa.tensor_scalar_reduce(data=tile_of(program, X), op0=nl.multiply, operand0=2.0, reduce_op=nl.max, reduce_res=best)
+    nisa.tensor_scalar_reduce(
+        data=tile_of(program, X), op0=nl.multiply, operand0=2.0, reduce_op=nl.max, reduce_res=best
+    )
     assert np.allclose(total.array()[:, 0], np.exp(X).sum(1), rtol=1e-5)
     assert np.array_equal(best.array()[:, 0], (2 * X).max(1))
 
@@ -144,7 +151,9 @@ def test_copies_and_selections_by_predicate(program: ProgramBuilder) -> None:
     nisa.tensor_copy_predicated(src=tile_of(program, X), dst=target, predicate=tile_of(program, flags), mask=ROWS < 40)
     assert np.array_equal(target.array(), np.where(flags & (np.arange(P)[:, None] < 40), X, Y))
     out = nl.ndarray((P, N), F32)
-    nisa.select_reduce(dst=out, predicate=tile_of(program, flags), on_true=tile_of(program, X), on_false=0.5, reverse_pred=True)
+    nisa.select_reduce(
+        dst=out, predicate=tile_of(program, flags), on_true=tile_of(program, X), on_false=0.5, reverse_pred=True
+    )
     assert np.array_equal(out.array(), np.where(flags, F32(0.5), X))
 
 

@@ -52,11 +52,14 @@ UNARY: dict[str, Callable] = {
     "square": np.square, "sign": np.sign, "arctan": np.arctan, "reciprocal": np.reciprocal, "negative": np.negative,
     "abs": np.abs, "sin": np.sin, "cos": np.cos, "tan": np.tan, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
     "relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    **{name: ACTIVATIONS[name].apply for name in ("erf", "erf_dx", "gelu", "gelu_dx", "silu", "silu_dx", "softplus", "mish")},
+    **{name: ACTIVATIONS[name].apply for name in "erf erf_dx gelu gelu_dx silu silu_dx softplus mish".split()},
 }  # fmt: skip
 BINARY: dict[str, Callable] = {
     name: getattr(np, name)
-    for name in "add subtract multiply divide power maximum minimum fmod mod equal not_equal less less_equal greater".split()
+    for name in (
+        "add subtract multiply divide power maximum minimum fmod mod "
+        "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor"
+    ).split()
 }
 
 
@@ -75,7 +78,12 @@ def test_a_function_of_one_tile(program: ProgramBuilder, name: str) -> None:
 def test_a_function_of_two_tiles_a_column_or_a_number(program: ProgramBuilder, name: str) -> None:
     x, y = numbers(seed=1), numbers(seed=2)
     column, row = y[:, :1].copy(), y[:1].copy()
-    for ours, theirs in ((tile_of(program, y), y), (tile_of(program, column), column), (tile_of(program, row), row), (2.5, 2.5)):
+    for ours, theirs in (
+        (tile_of(program, y), y),
+        (tile_of(program, column), column),
+        (tile_of(program, row), row),
+        (2.5, 2.5),
+    ):
         assert np.allclose(getattr(nl, name)(tile_of(program, x), ours).array(), BINARY[name](x, theirs), rtol=1e-5)
         assert np.allclose(getattr(nl, name)(ours, tile_of(program, x)).array(), BINARY[name](theirs, x), rtol=1e-5)
 
@@ -92,7 +100,8 @@ def test_operators_are_the_functions(program: ProgramBuilder) -> None:
     a, b = tile_of(program, x), tile_of(program, y)
     pairs = [
         (a + b, x + y), (a - b, x - y), (a * b, x * y), (a / b, x / y), (2 - a, 2 - x), (1 / a, 1 / x), (-a, -x),
-        (a**2.0, x**2), (a < b, x < y), (a >= b, x >= y), (a == b, x == y), (a != b, x != y), (abs(-a), x), (a % b, x % y),
+        (a**2.0, x**2), (a < b, x < y), (a >= b, x >= y), (a == b, x == y), (a != b, x != y),
+        (abs(-a), x), (a % b, x % y),
     ]  # fmt: skip
     for ours, theirs in pairs:
         assert np.allclose(ours.array(), theirs, rtol=1e-5)
@@ -144,8 +153,8 @@ PROMOTIONS = [
     ("int32", "float16", "float16"), ("uint16", "tfloat32", "tfloat32"), ("float32", "tfloat32", "float32"),
     ("float32", "bfloat16", "float32"), ("float16", "bfloat16", "float32"), ("float8_e4m3", "float16", "float16"),
     ("float8_e4m3", "bfloat16", "bfloat16"), ("float8_e4m3", "float8_e5m2", "bfloat16"), ("int16", "int32", "int32"),
-    ("uint8", "uint16", "uint16"), ("uint16", "int32", "int32"), ("int8", "uint8", "int16"), ("int8", "uint16", "int32"),
-    ("int32", "uint32", "float32"),
+    ("uint8", "uint16", "uint16"), ("uint16", "int32", "int32"), ("int8", "uint8", "int16"),
+    ("int8", "uint16", "int32"), ("int32", "uint32", "float32"),
 ]  # fmt: skip
 """The examples of v2.26.1 nki.api.shared, "NKI Type Promotion"."""
 
@@ -211,7 +220,9 @@ def test_matmul_and_transpose(program: ProgramBuilder) -> None:
     assert np.allclose(product.array(), x @ y, rtol=1e-5)
     turned = nl.transpose(tile_of(program, x))
     assert np.array_equal(turned.array(), x.T)
-    assert np.allclose(nl.matmul(turned, tile_of(program, numbers((96, 8))), transpose_x=True).array(), x @ numbers((96, 8)), rtol=1e-5)
+    assert np.allclose(
+        nl.matmul(turned, tile_of(program, numbers((96, 8))), transpose_x=True).array(), x @ numbers((96, 8)), rtol=1e-5
+    )
 
 
 def test_broadcasts_are_views_but_across_partitions(program: ProgramBuilder) -> None:
@@ -324,11 +335,11 @@ def test_a_reduction_may_be_bound_to_a_name(program: ProgramBuilder) -> None:
 
 
 def test_a_reduction_without_a_destination_cannot_be_used(program: ProgramBuilder) -> None:
-    x = tile_of(program, numbers())
+    x, made = tile_of(program, numbers()), []
+    for number in nl.affine_range(2):
+        made.append(nl.loop_reduce(x, op=nl.add, loop_indices=number))
     with pytest.raises(InputError, match=r"nl\.loop_reduce is used before it is assigned"):
-        for number in nl.affine_range(1, 3):
-            made = [nl.loop_reduce(x, op=nl.add, loop_indices=number)]
-            nl.exp(made[0])
+        nl.exp(made[1])
 
 
 def test_instructions_of_a_loop_lie_in_its_region(program: ProgramBuilder) -> None:

@@ -117,6 +117,27 @@ def test_an_index_outside_is_an_error_only_when_it_is_used(program: ProgramBuild
         nl.load(view)
 
 
+def test_a_pattern_seen_before_is_still_checked(program: ProgramBuilder) -> None:
+    tile = given_tile(program, np.zeros((100, 8), F32), Memory.HBM)
+    rows, columns = arange(64)[:, None], arange(8)[None, :]
+    nl.load(tile[rows, columns])
+    for shift in (64, -1):
+        with pytest.raises(InputError, match="outside a dimension of size 100"):
+            nl.load(tile[shift + rows, columns])
+
+
+def test_a_slice_between_index_tensors_puts_their_axes_first(program: ProgramBuilder) -> None:
+    values = np.arange(2 * 3 * 4 * 5, dtype=F32).reshape(2, 3, 4, 5)
+    tile = given_tile(program, values, Memory.HBM)
+    key, wanted = (
+        (slice(None), arange(3), slice(None), arange(3)),
+        (slice(None), np.arange(3), slice(None), np.arange(3)),
+    )
+    assert np.array_equal(tile[key].array(), values[wanted])
+    with pytest.raises(UnsupportedError, match="a slice divides"):
+        _ = given_tile(program, values)[key]
+
+
 def test_the_partition_is_the_first_index_axis_on_chip(program: ProgramBuilder) -> None:
     tile = given_tile(program, np.zeros((4, 4), F32))
     for key in ((arange(4)[None, :], arange(4)[:, None]), (arange(4)[:, None], arange(4)[:, None])):
@@ -242,6 +263,16 @@ def test_a_calls_second_result_stays_where_the_kernel_put_it(program: ProgramBui
     assert np.allclose(total.array()[:, 0], (x * x).sum(1), rtol=1e-6)
 
 
+def test_a_second_result_inside_the_target_is_overwritten(program: ProgramBuilder) -> None:
+    a, _, x, _ = two(program)
+    out = nl.ndarray((128, 32), F32)
+    out[...] = nisa.activation(
+        np.square, a, reduce_op=np.add, reduce_res=out[:, 0:1], reduce_cmd=nisa.reduce_cmd.reset_reduce
+    )
+    assert calls(program)[-1] == "tensor_copy"
+    assert np.array_equal(out.array(), x * x)
+
+
 def test_a_masked_result_writes_its_part_of_the_target(program: ProgramBuilder) -> None:
     a, b, x, y = two(program)
     out = nl.full((128, 32), 7.0, F32)
@@ -331,3 +362,12 @@ def test_a_tile_added_to_psum_passes_through_sbuf(program: ProgramBuilder) -> No
     total += product
     assert calls(program) == ["nc_matmul", "memset", "tensor_copy", "tensor_tensor"]
     assert np.allclose(total.array(), wanted, rtol=1e-5)
+
+
+def test_what_is_no_matmul_is_added_to_psum_by_the_vector_engine(program: ProgramBuilder) -> None:
+    a, b, wanted = products(program)
+    total = nl.zeros((64, 256), F32, buffer=nl.psum)
+    total += nisa.nc_matmul(a, b)
+    total += nl.exp(b[0:64])
+    assert calls(program) == ["nc_matmul", "activation", "tensor_tensor"]
+    assert np.allclose(total.array(), wanted + np.exp(b.array()[:64]), rtol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -203,13 +204,13 @@ def odd(tmp_path: Path) -> str:
         (("rows=0", "back=true", "--no-values"), None),
         (("rows=128", "--no-values"), None),
     ],
-    ids=" ".join,
 )
 def test_an_output_that_is_not_written_is_found(
     args: tuple[str, ...], missing: int | None, odd: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [word for arg in args for word in ((arg,) if arg.startswith("--") else ("--arg", arg))]
-    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", *given, "--json")
+    code = int(missing is not None)
+    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", *given, "--json", code=code)
     found = json.loads(out)["findings"]
     assert [finding["kind"] for finding in found] == ([] if missing is None else ["unwritten_output"])
     assert missing is None or found[0]["sentence"].startswith(f"{missing} of 1024 elements of the output `out`")
@@ -217,20 +218,47 @@ def test_an_output_that_is_not_written_is_found(
 
 
 def test_a_kernel_that_does_nothing_is_not_given_a_bound(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]")
+    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", code=1)
     assert "Nothing works here" in out
     assert "bound" not in out.replace("bound by", "")
 
 
 def test_a_kernel_that_ends_the_process_is_an_error(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, err = result(capsys, "run", f"{odd}::ends", "--arg", "x=fp32[128,8]", code=1)
-    assert err.startswith(f"trnprof: {odd}:19: SystemExit")
+    assert err.startswith(f"trnprof: {odd}:18: SystemExit")
 
 
 def test_names_and_messages_of_a_kernel_cannot_steer_the_terminal(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", "--arg", "name='a\x1b[31mb'")
+    out, _ = result(capsys, "run", f"{odd}::copied", "--arg", "x=fp32[128,8]", "--arg", "name='a\x1b[31mb'", code=1)
     _, err = result(capsys, "run", f"{odd}::colours", "--arg", "x=fp32[128,8]", code=1)
     assert "\x1b" not in out + err
+
+
+def test_a_kernel_of_a_package_imports_its_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pack" / "deep").mkdir(parents=True)
+    for name in ("pack/__init__.py", "pack/deep/__init__.py"):
+        (tmp_path / name).touch()
+    path = tmp_path / "pack" / "deep" / "kernels.py"
+    path.write_text("from ..settings import ROWS\n" + ODD.replace("rows=0", "rows=ROWS"))
+    for rows, missing in ((128, 0), (64, 1)):
+        other = tmp_path / str(rows)
+        shutil.copytree(tmp_path / "pack", other / "pack")
+        (other / "pack" / "settings.py").write_text(f"ROWS = {rows}\n")
+        target = f"{other}/pack/deep/kernels.py::copied"
+        out, _ = result(capsys, "run", target, "--arg", "x=fp32[128,8]", "--json", code=missing)
+        assert len(json.loads(out)["findings"]) == missing
+
+
+def test_a_file_that_does_not_parse_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "torn.py"
+    path.write_text("x = 1\ndef f(:\n")
+    for target in (f"{path}::f", str(path)):
+        _, err = result(capsys, "run", target, code=1)
+        assert f"trnprof: {path}:2: SyntaxError" in err
+    path.write_text("x = '\0'\n")
+    for target in (f"{path}::f", str(path)):
+        _, err = result(capsys, "run", target, code=1)
+        assert f"trnprof: {path}" in err and "None" not in err
 
 
 def test_a_number_format_that_the_device_lacks_is_named_with_its_argument(

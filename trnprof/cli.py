@@ -62,9 +62,7 @@ def declare_traceback(parser: argparse.ArgumentParser, default: bool | str = arg
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks µ gets a question mark, not an error.
-        stream.reconfigure(errors="replace")
+    _open_streams()
     try:
         args = build_parser().parse_args(argv)
         code = args.execute(args)
@@ -81,6 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"trnprof: {_one_line(error)}")
         return error.exit_code if isinstance(error, TrnprofError) else TrnprofError.exit_code
     return code or 0
+
+
+def _open_streams() -> None:
+    """Streams that were closed take words and lose them; a terminal that lacks µ gets a question mark, not an error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        getattr(sys, name).reconfigure(errors="replace")
 
 
 def _one_line(error: Exception) -> str:

@@ -322,13 +322,15 @@ def _factor(was: float, now: float, less: str, more: str) -> str:
 
 def _title(trace: Trace, roofs: Machine) -> str:
     cores = "one core" if roofs.cores == 1 else f"{roofs.cores} cores"
-    return f"{words.plain(trace.meta.kernel or 'trace', 60)} on {roofs.device}, {cores}"
+    other = "" if roofs.device == trace.meta.device else f"{words.plain(trace.meta.device, 40)}, under the roofs of "
+    return f"{words.plain(trace.meta.kernel or 'trace', 60)} on {other}{roofs.device}, {cores}"
 
 
 def _subtitle(verdict: Verdict) -> str:
     ahead = f"{words.points(verdict.share, verdict.scores[verdict.runner_up])} points ahead of"
     rival = words.BOUND_WORDS[verdict.runner_up].lower()
-    return f"{words.bound(verdict.bound)}, {ahead} {rival}. {verdict.evidence[0].sentence}."
+    led_by = f" on {verdict.engine}" if verdict.engine else ""
+    return f"{words.bound(verdict.bound)}{led_by}, {ahead} {rival}. {verdict.evidence[0].sentence}."
 
 
 def _caption(trace: Trace, roofs: Machine, baseline: Trace | None) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Emission:
         return self._made[key]
 
     def variant(self, form: int, spilled: str) -> int:
-        """The same load, marked as one that the kernel did not ask for."""
+        """The same load, marked with why the compiler added it."""
         if (form, spilled) not in self._made:
             self._made[form, spilled] = self._add(replace(self.forms[form], spill=spilled, useful=False))
         return self._made[form, spilled]

@@ -26,7 +26,7 @@ from sim.trace import Memory
 AHEAD_BYTES = 8192
 """Room that is kept free, bytes a partition: compilers spill ahead of need."""
 
-FILL = (1.0, 0.95, 0.9, 0.8, 0.7)
+FILL = (1.0, 0.9, 0.8, 0.7)
 """Shares of SBUF that are tried as the limit until every tile finds a contiguous place."""
 
 
@@ -101,58 +101,87 @@ def spill(program: Program, limit: int, share: bool = False) -> Program:
 
     share : values that are still resident are not made again
     """
-    walked = _Walk(program, limit, share).run()
-    return keep(walked, ~dead(walked, np.zeros(len(walked), bool))) if share else walked
+    return Contents(program, share).spilled(limit)
+
+
+class Contents:
+    """What the tiles of a program hold and when they are used, whatever the limit."""
+
+    def __init__(self, program: Program, share: bool):
+        roles = operand_roles(program)
+        self.program = program
+        self.share = share
+        self.roles = roles.tolist()
+        self.bounds = program.operand_start.tolist()
+        self.operands = program.operands.tolist()
+        self.constant = constant_storages(program, roles)
+        self.plain = is_plain_load(program)
+        self.last = _lives(program)[1].tolist()
+        self.last_write = _last_writes(program, roles)
+        self.size = _sizes(program).tolist()
+        self.uses = self._uses()
+        self.value = self._values()
+        """Key of the value that each storage in SBUF holds."""
+        self.value_uses: dict[tuple[int, int], list[int]] = {}
+        for storage, seen in self.uses.items():
+            known = self.value_uses.get(self.value[storage])
+            self.value_uses[self.value[storage]] = seen if known is None else sorted({*known, *seen})
+
+    def _uses(self) -> dict[int, list[int]]:
+        """Instructions that access each storage in SBUF, ascending."""
+        uses: dict[int, list[int]] = defaultdict(list)
+        instruction = instructions_of_operands(self.program).tolist()
+        for (storage, _, _), index in zip(self.operands, instruction):
+            if self.size[storage]:
+                seen = uses[storage]
+                if not seen or seen[-1] != index:
+                    seen.append(index)
+        return uses
+
+    def _values(self) -> dict[int, tuple[int, int]]:
+        number = number_values(self.program).number if self.share else [UNKNOWN] * len(self.size)
+        core = self.program.core.tolist()
+        return {
+            storage: (-1, storage) if number[storage] == UNKNOWN else (core[seen[0]], number[storage])
+            for storage, seen in self.uses.items()
+        }
+
+    def spilled(self, limit: int) -> Program:
+        """The program with at most `limit` bytes a partition resident."""
+        walked = _Walk(self, limit).run()
+        return keep(walked, ~dead(walked, np.zeros(len(walked), bool))) if self.share else walked
 
 
 class _Walk:
     """One pass over the program."""
 
-    def __init__(self, program: Program, limit: int, share: bool):
-        self.program = program
-        self.roles = operand_roles(program)
-        self.constant = constant_storages(program, self.roles)
-        self.plain = is_plain_load(program)
-        self.out = Emission(program)
-        _, last = _lives(program)
-        self.last = last.tolist()
-        self.last_write = _last_writes(program, self.roles)
-        self.tiles = self._tiles(share)
+    def __init__(self, contents: Contents, limit: int):
+        self.contents = contents
+        self.out = Emission(contents.program)
         self.begun: set[int] = set()
         self.dropped: set[int] = set()
         """Storages whose value was resident already: what makes them goes."""
-        self.by_key: list[Tile] = list({tile.key: tile for tile in self.tiles.values()}.values())
-        self.rooms = [Room(limit) for _ in range(int(program.core.max(initial=0)) + 1)]
+        self.by_key: list[Tile] = []
+        self.tiles = self._tiles()
+        self.rooms = [Room(limit) for _ in range(int(contents.program.core.max(initial=0)) + 1)]
 
-    def _tiles(self, share: bool) -> dict[int, Tile]:
-        """The tile of each storage in SBUF; storages of one core with equal values share it."""
-        program, sizes = self.program, _sizes(self.program)
-        uses: dict[int, list[int]] = defaultdict(list)
-        instruction = instructions_of_operands(program)
-        rows = np.flatnonzero(sizes[program.operands[:, 0]] > 0)
-        for storage, index in zip(program.operands[rows, 0].tolist(), instruction[rows].tolist()):
-            seen = uses[storage]
-            if not seen or seen[-1] != index:
-                seen.append(index)
-        self.uses = uses
-        number = number_values(program).number if share else [UNKNOWN] * len(program.storages)
-        core, size = program.core.tolist(), sizes.tolist()
-        made: dict[tuple, Tile] = {}
-        tiles: dict[int, Tile] = {}
-        for storage, seen in uses.items():
-            key = (core[seen[0]], number[storage]) if number[storage] != UNKNOWN else (storage,)
-            if key in made:
-                made[key].uses = made[key].uses + seen
-            else:
-                made[key] = Tile(len(made), size[storage], seen, storage)
-            tiles[storage] = made[key]
-        for tile in made.values():
-            tile.uses = sorted(set(tile.uses))
-        return tiles
+    def _tiles(self) -> dict[int, Tile]:
+        """The tile of each storage in SBUF; storages with equal values share it."""
+        contents = self.contents
+        made: dict[tuple[int, int], Tile] = {}
+        for storage, value in contents.value.items():
+            if value not in made:
+                made[value] = self._new_tile(storage, contents.value_uses[value])
+        return {storage: made[value] for storage, value in contents.value.items()}
+
+    def _new_tile(self, storage: int, uses: list[int]) -> Tile:
+        tile = Tile(len(self.by_key), self.contents.size[storage], uses, storage)
+        self.by_key.append(tile)
+        return tile
 
     def run(self) -> Program:
-        program, tiles, out = self.program, self.tiles, self.out
-        bounds, flat, roles = program.operand_start.tolist(), program.operands.tolist(), self.roles.tolist()
+        contents, tiles, out = self.contents, self.tiles, self.out
+        program, bounds, flat, roles = contents.program, contents.bounds, contents.operands, contents.roles
         for index, (number, core) in enumerate(zip(program.form.tolist(), program.core.tolist())):
             span = range(bounds[index], bounds[index + 1])
             room = self.rooms[core]
@@ -187,19 +216,18 @@ class _Walk:
         if tile.made:
             if tile.resident and index > tile.complete:
                 self.dropped.add(storage)
-                tile.needed = max(tile.needed, self.last[storage])
+                tile.needed = max(tile.needed, self.contents.last[storage])
                 return
             if tile.resident or tile.needed > index:
-                tile = self.tiles[storage] = Tile(len(self.by_key), tile.size, self.uses[storage], storage)
-                self.by_key.append(tile)
+                tile = self.tiles[storage] = self._new_tile(storage, self.contents.uses[storage])
         tile.made, tile.complete, tile.number, tile.loads, tile.saved = (
             True,
-            self.last_write[storage],
+            self.contents.last_write[storage],
             storage,
             [],
             False,
         )
-        tile.needed = max(tile.needed, self.last[storage])
+        tile.needed = max(tile.needed, self.contents.last[storage])
 
     def _is_dropped(self, writes: list[int]) -> bool:
         return bool(writes) and all(storage in self.dropped for storage in writes)
@@ -218,7 +246,7 @@ class _Walk:
         if tile.loads is not None:
             for form, operands in tile.loads:
                 again = [[tile.number, *operands[1:3]], *(operands[k : k + 3] for k in range(3, len(operands), 3))]
-                self.out.emit(self.out.variant(form, "reload"), index, again)
+                self.out.emit(self.out.variant(form, "repeat"), index, again)
         else:
             self.out.move(tile.number, tile.home, "reload", index)
 
@@ -272,7 +300,7 @@ class _Walk:
 
     def _note_writes(self, number: int, operands: list[tuple[list[int], int]], row: list[list[int]]) -> None:
         """Remember whether a tile is still what loads of an input made it."""
-        repeatable = self.plain[number] and self.constant[operands[1][0][0]]
+        repeatable = self.contents.plain[number] and self.contents.constant[operands[1][0][0]]
         for (storage, _, _), role in operands:
             tile = self.tiles.get(storage)
             if tile is None or role == Role.READ:
@@ -323,5 +351,6 @@ def candidates(program: Program, options: Options) -> Iterator[Program]:
     if not options.share and not (options.spill and needs_spilling(program, limit)):
         yield program
         return
+    contents = Contents(program, options.share)
     for share in FILL if options.spill else FILL[:1]:
-        yield spill(program, int(limit * share), options.share)
+        yield contents.spilled(int(limit * share))

@@ -85,7 +85,7 @@ def _ones(partitions: int) -> NkiTensor:
 
 
 def _unary(name: str) -> Function:
-    def call(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+    def call(x: NkiTensor, dtype: Any = None) -> NkiTensor:
         tile = new_tile(x.shape, dtypes.parse(dtype or x.dtype))
         isa.activation(tile, FUNCTIONS[name], x)
         return tile
@@ -95,7 +95,7 @@ def _unary(name: str) -> Function:
 
 
 def _binary(name: str) -> Function:
-    def call(x: Any, y: Any, dtype: Any = None, **legacy: Any) -> NkiTensor:
+    def call(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         return combine(FUNCTIONS[name], x, y, dtype)
 
     call.__doc__ = f"{name} of two tiles, or of a tile and a number (Vector Engine)."
@@ -199,29 +199,29 @@ def _shift(name: str) -> Function:
     return Function(name, call)
 
 
-def _reciprocal(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """1 / x, elementwise (Vector Engine)."""
     tile = new_tile(x.shape, dtypes.parse(dtype or x.dtype))
     isa.reciprocal(tile, x)
     return tile
 
 
-def _negative(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """-x."""
     return combine(FUNCTIONS["multiply"], x, -1.0, dtype or x.dtype)
 
 
-def _abs(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _abs(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """|x| as the larger of x and -x."""
     return combine(FUNCTIONS["maximum"], x, _negative(x), dtype or x.dtype)
 
 
-def _sin(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """sin x; the argument is first brought into [-pi, pi], where the Scalar Engine's table holds."""
     return _sine_of(x, 0.0, dtype)
 
 
-def _cos(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """cos x as sin(x + pi / 2)."""
     return _sine_of(x, pi / 2, dtype)
 
@@ -236,32 +236,32 @@ def _sine_of(x: NkiTensor, shift: float, dtype: Any) -> NkiTensor:
     return tile
 
 
-def _tan(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """tan x as sin x / cos x."""
     return combine(FUNCTIONS["multiply"], _sin(x), _reciprocal(_cos(x)), dtype or x.dtype)
 
 
-def _invert(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _invert(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Bitwise not: exclusive or with all ones."""
     return combine(FUNCTIONS["bitwise_xor"], x, -1, dtype or x.dtype)
 
 
-def _logical_not(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """1 where x is 0."""
     return combine(FUNCTIONS["equal"], x, 0, dtype or x.dtype)
 
 
-def _trunc(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Towards zero: x minus its fmod by 1."""
     return combine(FUNCTIONS["subtract"], x, combine(FUNCTIONS["fmod"], x, 1.0), dtype or x.dtype)
 
 
-def _floor(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Towards minus infinity: x minus its mod by 1."""
     return combine(FUNCTIONS["subtract"], x, combine(FUNCTIONS["mod"], x, 1.0), dtype or x.dtype)
 
 
-def _ceil(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def _ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Towards plus infinity: minus the floor of minus x."""
     down = _floor(combine(FUNCTIONS["multiply"], x, -1.0))
     return combine(FUNCTIONS["multiply"], down, -1.0, dtype or x.dtype)
@@ -287,7 +287,7 @@ FUNCTIONS |= {
 globals().update(FUNCTIONS)
 
 
-def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """x where condition is not 0, else y."""
     tiles = [t for t in (x, y) if isinstance(t, NkiTensor)]
     kind = dtypes.parse(dtype) if dtype is not None else (tiles[0].dtype if tiles else dtypes.parse("float32"))

@@ -10,6 +10,7 @@ from typing import Any
 
 from sim.errors import InputError
 from sim.nki import session
+from sim.nki.benchmark import BenchmarkResult
 from sim.nki.tensor import NkiTensor
 
 PLATFORMS = {
@@ -57,7 +58,7 @@ class Kernel:
         sizes = grid if isinstance(grid, tuple) else (grid,)
         if any(not isinstance(size, int) or size < 1 for size in sizes):
             raise InputError(f"{self.__name__}[{grid!r}]: a launch grid is made of positive integers")
-        return Kernel(self.function, sizes, self.generation)
+        return type(self)(self.function, sizes, self.generation)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if session.active():
@@ -86,6 +87,40 @@ def jit(function: Callable | None = None, **options: Any) -> Any:
     return function if isinstance(function, Kernel) else Kernel(function)
 
 
-def simulate(kernel: Any) -> Callable:
-    """A callable that runs the kernel and returns its outputs."""
+class BenchmarkKernel(Kernel):
+    """A kernel that keeps the time of its last launch."""
+
+    benchmark_result: BenchmarkResult | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if session.active():
+            return self.function(*args, **named)
+        from sim import launch
+
+        done = launch.recorded(self, args, named)
+        self.benchmark_result = BenchmarkResult(done.benchmark_ns)
+        return done.result
+
+
+def simulate(kernel: Any) -> Kernel:
+    """A callable that runs the kernel and returns its outputs in the form of its inputs."""
     return kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+
+
+def _run_as(kind: type[Kernel], name: str) -> Callable:
+    """A run mode of earlier releases, with or without options; all run in the emulator."""
+
+    def decorate(kernel: Any = None, **options: Any) -> Any:
+        if kernel is None:
+            return decorate
+        if not callable(kernel):
+            raise InputError(f"nki.{name}: {kernel!r} is no kernel")
+        known = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+        return kind(known.function, known.grid, known.generation)
+
+    decorate.__name__ = name
+    return decorate
+
+
+benchmark = _run_as(BenchmarkKernel, "benchmark")
+baremetal, profile = (_run_as(Kernel, name) for name in ("baremetal", "profile"))

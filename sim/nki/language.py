@@ -7,19 +7,19 @@ wrappers that allocate a destination tile and issue `nki.isa` instructions, as t
 from __future__ import annotations
 
 import builtins
-from abc import ABCMeta
-from dataclasses import MISSING, fields
-from types import FunctionType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sim import dtypes
-from sim.errors import InputError, UnsupportedError
+from sim.errors import InputError
 from sim.memory import PARTITIONS
 from sim.nki import isa
 from sim.nki.elementwise import *  # noqa: F403
-from sim.nki.elementwise import broadcast_partitions
+from sim.nki.elementwise import FUNCTIONS, broadcast_partitions
+from sim.nki.functions import AluOp
+from sim.nki.limits import TileSize
 from sim.nki.loops import (
     affine_range,
     dynamic_range,
@@ -28,13 +28,13 @@ from sim.nki.loops import (
     static_range,
     while_loop,
 )
+from sim.nki.objects import NKIObject
 from sim.nki.programs import device_print, no_reorder, num_programs, program_id, program_ndim
 from sim.nki.reductions import *  # noqa: F403
 from sim.nki.session import builder
-from sim.nki.shim import device
 from sim.nki.tensor import DynamicSlice, MemoryRegion, NkiTensor
 from sim.program import ProgramBuilder
-from sim.trace import Memory, RegionKind
+from sim.trace import Memory
 
 bool_ = dtypes.parse("bool_")
 int8, int16, int32 = (dtypes.parse(name) for name in ("int8", "int16", "int32"))
@@ -49,92 +49,13 @@ float4_e2m1fn_x4 = dtypes.parse("float4_e2m1fn_x4")
 sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
 private_hbm, shared_hbm = MemoryRegion.private_hbm, MemoryRegion.shared_hbm
 hbm = private_hbm
+average, prelu, bypass = AluOp("average"), AluOp("prelu"), AluOp("bypass")
 
+tile_size = TileSize()
 
-class _Fields(ABCMeta):
-    """What NKI's own compiler takes a class for: every attribute is a field, and a field may be left out."""
-
-    def __call__(cls, *args: Any, **named: Any) -> Any:
-        missing = _missing_fields(cls, args, named)
-        made = super().__call__(*args, **named, **dict.fromkeys(missing))
-        for name in missing:
-            object.__delattr__(made, name)
-        return made
-
-
-def _missing_fields(cls: type, args: tuple, named: dict) -> list[str]:
-    """Fields of a dataclass that a call neither gives nor that have a default; reading one later fails."""
-    if "__dataclass_fields__" not in cls.__dict__ or cls._has_own_init:
-        return []
-    asked = [field for field in fields(cls) if field.init][len(args) :]
-    return [f.name for f in asked if f.name not in named and f.default is MISSING and f.default_factory is MISSING]
-
-
-class NKIObject(metaclass=_Fields):
-    """Base class that NKI up to 0.6 asks of a kernel's own classes."""
-
-    _has_own_init = True
-
-    def __init__(self, **kwargs: Any) -> None:
-        for name, value in kwargs.items():
-            setattr(self, name, value)
-
-    def __init_subclass__(cls, **named: Any) -> None:
-        """An attribute without annotation is a field for `@dataclass` too."""
-        super().__init_subclass__(**named)
-        cls._has_own_init = "__init__" in cls.__dict__
-        known = cls.__dict__.get("__annotations__", {})
-        plain = [name for name, value in vars(cls).items() if name not in known and _is_default(name, value)]
-        cls.__annotations__ = {**known, **dict.fromkeys(plain, Any)}
-
-
-def _is_default(name: str, value: Any) -> bool:
-    code = (staticmethod, classmethod, property, type, FunctionType)
-    return name != "_has_own_init" and not name.startswith("__") and not isinstance(value, (*code, list, dict, set))
-
-
-class _TileSize:
-    """Hardware tile sizes of the device that the kernel runs on."""
-
-    pmax = PARTITIONS
-    gemm_stationary_fmax = 128
-    gemm_moving_fmax = 512
-    bn_stats_fmax = 512
-    psum_min_align = 4
-    sbuf_min_align = 1
-
-    @property
-    def psum_bank_fmax_bytes(self) -> int:
-        return int(device()["psum_bank_bytes"])
-
-    @property
-    def psum_bank_fmax(self) -> int:
-        """fp32 elements."""
-        return self.psum_bank_fmax_bytes // float32.itemsize
-
-    psum_fmax = psum_bank_fmax
-
-    @property
-    def psum_num_banks(self) -> int:
-        return int(device()["psum_banks"])
-
-    @property
-    def sbuf_size_bytes(self) -> int:
-        return int(device()["sbuf_bytes"])
-
-    @property
-    def sbuf_fmax_bytes(self) -> int:
-        return int(device()["sbuf_partition_bytes"])
-
-    total_available_sbuf_size = sbuf_fmax_bytes
-
-    @property
-    def sbuf_fmax(self) -> int:
-        """fp32 elements."""
-        return self.sbuf_fmax_bytes // float32.itemsize
-
-
-tile_size = _TileSize()
+RAND_GENERATION = 4
+MANTISSA = 24
+"""Bits of a whole number that fp32 holds exactly."""
 
 
 def is_hbm(buffer: Any) -> bool:
@@ -179,28 +100,28 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
     """
     program = builder()
     sizes = tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
-    key = (sizes, dtype, buffer)
-    known = _checked.get(key)
+    try:
+        kind = dtypes.parse(dtype)
+    except InputError as error:
+        raise InputError(f"nl.ndarray: {error.message}", source=program.where()) from None
+    known = _checked.get((sizes, buffer))
     if known is None:
-        known = _checked[key] = _check(program, *key)
-    kind, memory, placed = known
+        known = _checked[sizes, buffer] = _check(program, sizes, buffer)
+    memory, placed = known
     storage = program.allocate(sizes, kind, memory, name or None, address=address, buffer=placed)
     return NkiTensor(storage, storage.layout, 0)
 
 
-_checked: dict[tuple, tuple[Any, Memory, str]] = {}
-"""Dtype, memory and buffer by what `ndarray` was asked for: a loop asks for the same again and again."""
+_checked: dict[tuple, tuple[Memory, str]] = {}
+"""Memory and buffer by what `ndarray` was asked for: a loop asks for the same again and again."""
 
 
-def _check(program: ProgramBuilder, sizes: tuple[int, ...], dtype: Any, buffer: Any) -> tuple[Any, Memory, str]:
+def _check(program: ProgramBuilder, sizes: tuple[int, ...], buffer: Any) -> tuple[Memory, str]:
     region = _region(buffer)
     fault = _shape_fault(sizes, region)
     if fault:
         raise InputError(f"nl.ndarray: shape {list(sizes)} in {region.value}: {fault}", source=program.where())
-    try:
-        return dtypes.parse(dtype), region.memory, region.value
-    except InputError as error:
-        raise InputError(f"nl.ndarray: {error.message}", source=program.where()) from None
+    return region.memory, region.value
 
 
 def _shape_fault(sizes: tuple[int, ...], region: MemoryRegion) -> str | None:
@@ -219,18 +140,18 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = sbuf, name: str 
     """A new tensor with one value in every element."""
     tensor = ndarray(shape, dtype, buffer, name)
     if tensor.layout.memory is Memory.HBM:
-        _fill_hbm(tensor, fill_value)
+        _fill_hbm(tensor, lambda rows: full(rows.shape, fill_value, dtype))
     else:
         isa.memset(tensor, fill_value)
     return tensor
 
 
-def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
-    """HBM has no memset: a tile of the value is stored row block by row block."""
+def _fill_hbm(tensor: NkiTensor, make: Callable[[NkiTensor], NkiTensor]) -> None:
+    """Engines do not write HBM: tiles are made and stored, row block by row block."""
     flat = tensor.reshape((-1, tensor.shape[-1])) if tensor.ndim != 2 else tensor
-    for first in range(0, flat.shape[0], PARTITIONS):
+    for first in builtins.range(0, flat.shape[0], PARTITIONS):
         rows = flat[first : builtins.min(first + PARTITIONS, flat.shape[0])]
-        isa.dma_copy(rows, full(rows.shape, value, tensor.dtype))
+        isa.dma_copy(rows, make(rows))
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
@@ -239,6 +160,30 @@ def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTens
 
 def ones(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
     return full(shape, 1, dtype, buffer, name)
+
+
+def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of numbers distributed evenly over [0, 1).
+
+    Before NeuronCore-v4 the Vector Engine draws bits, of which the upper 24 become a number.
+    """
+    tensor = ndarray(shape, dtype, buffer, name)
+    if tensor.layout.memory is Memory.HBM:
+        _fill_hbm(tensor, lambda rows: rand(rows.shape, dtype))
+    elif builder().device.generation >= RAND_GENERATION:
+        isa.rand2(tensor, 0.0, 1.0)
+    else:
+        bits, whole = ndarray(tensor.shape, uint32), ndarray(tensor.shape, float32)
+        isa.rng(bits)
+        isa.tensor_scalar(bits, bits, FUNCTIONS["right_shift"], 32 - MANTISSA)
+        isa.tensor_copy(whole, bits)
+        isa.tensor_scalar(tensor, whole, FUNCTIONS["multiply"], 2.0**-MANTISSA)
+    return tensor
+
+
+def random_seed(seed: NkiTensor) -> None:
+    """Seed what `rand` draws from; a [1, 1] tensor of 32 bits on chip."""
+    isa.set_rng_seed(seed)
 
 
 def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
@@ -274,14 +219,14 @@ def shared_identity_matrix(n: int, dtype: Any = np.uint8, dst: NkiTensor | None 
 # -- moves -----------------------------------------------------------------------------------------
 
 
-def load(src: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Load an HBM tile into a new SBUF tile."""
     tile = ndarray(src.shape, dtype or src.dtype)
     isa.dma_copy(tile, src)
     return tile
 
 
-def load_transpose2d(src: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Load a 2-D HBM tile transposed into a new SBUF tile."""
     if len(src.shape) != 2:
         raise InputError(f"nl.load_transpose2d: src has {src.ndim} dimensions, not 2", source=builder().where())
@@ -290,7 +235,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTen
     return tile if dtype is None or dtypes.parse(dtype) == src.dtype else copy(tile, dtype)
 
 
-def store(dst: NkiTensor, value: Any, **legacy: Any) -> None:
+def store(dst: NkiTensor, value: Any) -> None:
     """Store an on-chip tile to HBM; from PSUM it passes through SBUF, which the DMA engines can read."""
     tile = value if isinstance(value, NkiTensor) else full(dst.shape, value, dst.dtype)
     if tile.layout.memory is Memory.PSUM:
@@ -298,7 +243,7 @@ def store(dst: NkiTensor, value: Any, **legacy: Any) -> None:
     isa.dma_copy(dst, tile)
 
 
-def copy(x: NkiTensor, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the values of an on-chip tile."""
     tile = ndarray(x.shape, dtype or x.dtype)
     isa.tensor_copy(tile, x)
@@ -344,3 +289,24 @@ def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: 
 
 def ds(start: int, size: int) -> DynamicSlice:
     return DynamicSlice(start, size)
+
+
+def static_cast(x: NkiTensor, dtype: Any) -> NkiTensor:
+    """A copy of a tile in another dtype."""
+    return copy(x, dtype)
+
+
+def nc(cores: int) -> int:
+    """`kernel[nl.nc(2)]`: as many physical cores."""
+    return cores
+
+
+class fp32:
+    """Limits of fp32, where kernels look for them."""
+
+    min = float(np.finfo(np.float32).min)
+    max = float(np.finfo(np.float32).max)
+
+
+range = builtins.range
+bool = bool_

@@ -13,6 +13,8 @@ from sim.nki.isa.scalars import NkiScalar
 from sim.nki.session import builder
 from sim.trace import Engine, RegionKind
 
+SEQUENCERS = (Engine.TENSOR, Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD, Engine.SYNC)
+
 
 def _loop(kind: str, start: Any, stop: Any, step: Any, dynamic: bool = False) -> Iterator[int]:
     """Iterate eagerly; instructions issued within belong to the loop's region."""
@@ -45,7 +47,7 @@ def _iterate(kind: str, source: int, numbers: range, dynamic: bool) -> Iterator[
 
 def branch() -> None:
     """The compare-and-branch that every sequencer runs before an iteration of a dynamic loop."""
-    for engine in Engine:
+    for engine in SEQUENCERS:
         issue(sync.BRANCH, (), (engine,), None, engine)
 
 

@@ -36,41 +36,41 @@ def _reduce(op: str, call: str, x: NkiTensor, axis: Any, dtype: Any, keepdims: b
     return tile
 
 
-def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
+def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     return _reduce("add", "sum", x, axis, dtype, keepdims)
 
 
-def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
+def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     return _reduce("maximum", "max", x, axis, dtype, keepdims)
 
 
-def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
+def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     return _reduce("minimum", "min", x, axis, dtype, keepdims)
 
 
-def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
+def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     return _reduce("multiply", "prod", x, axis, dtype, keepdims)
 
 
-def all(x: NkiTensor, axis: Any, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
     """1 where every element along the axis is not 0."""
     return _reduce("minimum", "all", combine(FUNCTIONS["not_equal"], x, 0), axis, dtype or x.dtype, False)
 
 
-def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
+def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     count = product(x.shape[a] for a in _axes(x, axis, "mean"))
     return combine(
         FUNCTIONS["multiply"], _reduce("add", "mean", x, axis, FP32, keepdims), 1.0 / count, dtype or x.dtype
     )
 
 
-def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False, **legacy: Any) -> NkiTensor:
+def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """Population variance; dimensions are kept, as the reference says."""
     centred = combine(FUNCTIONS["subtract"], x, mean(x, axis, FP32, keepdims=True), FP32)
     return mean(combine(FUNCTIONS["multiply"], centred, centred, FP32), axis, dtype or x.dtype, keepdims=True)
 
 
-def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
     """exp(x - max) / sum, along trailing free dimensions."""
     shifted = combine(FUNCTIONS["subtract"], x, max(x, axis, FP32, keepdims=True), FP32)
     powers = FUNCTIONS["exp"](shifted, dtype=FP32)
@@ -86,7 +86,6 @@ def rms_norm(
     epsilon: float = 1e-06,
     dtype: Any = None,
     compute_dtype: Any = None,
-    **legacy: Any,
 ) -> NkiTensor:
     """x / sqrt(mean(x²) + epsilon) * w."""
     kind = compute_dtype or FP32
@@ -97,7 +96,7 @@ def rms_norm(
     return combine(FUNCTIONS["multiply"], combine(FUNCTIONS["multiply"], x, scale, kind), w, dtype or x.dtype)
 
 
-def dropout(x: NkiTensor, rate: Any, dtype: Any = None, **legacy: Any) -> NkiTensor:
+def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
     """Zero elements with probability `rate`; the others are not rescaled."""
     tile = new_tile(x.shape, dtypes.parse(dtype or x.dtype))
     isa.dropout(tile, x, rate)

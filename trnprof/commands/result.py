@@ -59,15 +59,16 @@ def text(trace: Trace, kept: str | None = None) -> str:
     from trnprof.bounds import classify
 
     whole, *parts = classify(trace)
-    paragraphs = [_verdict(trace.meta, whole), _engines(trace), _facts(trace, whole, kept), _regions(parts)]
+    paragraphs = [_verdict(trace, whole), _engines(trace), _facts(trace, whole, kept), _regions(parts)]
     paragraphs += [_lines(trace), _findings(trace.meta)]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _verdict(meta: Meta, whole: Verdict) -> str:
+def _verdict(trace: Trace, whole: Verdict) -> str:
+    from trnprof.machine import machine
     from trnprof.view import format as words
 
-    cores = words.plural(meta.cores, "core")
+    meta, cores = trace.meta, words.plural(machine(trace).cores, "core")
     head = [
         f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
         *([_lead(whole, meta.is_simulation)] if whole.time_ps else []),

@@ -43,8 +43,7 @@ def execute(args: Namespace) -> int:
     trnprof run SCRIPT.py ARGS…
     """
     if "::" in args.target:
-        _run_kernel(_reparsed(args))
-        return 0
+        return _run_kernel(_reparsed(args))
     return _run_script(args)
 
 
@@ -58,7 +57,8 @@ def _reparsed(args: Namespace) -> Namespace:
     return options.parse_args(args.rest, args)
 
 
-def _run_kernel(args: Namespace) -> None:
+def _run_kernel(args: Namespace) -> int:
+    """Exit code: 1 when the kernel is wrong, although it has run."""
     import sim
 
     values = not args.no_values
@@ -70,10 +70,22 @@ def _run_kernel(args: Namespace) -> None:
         _keep(run, Path(args.output))
     if args.json:
         emit_json({**result.record(run.trace), "trace": args.output})
-        return
+        return _judged(run)
     emit(result.text(run.trace, kept=args.output))
     if not args.output:
         say("the trace was not kept; -o DIR keeps it for trnprof web and tui")
+    return _judged(run)
+
+
+def _judged(run: Run) -> int:
+    """1, with a word on stderr, when something in the kernel is wrong; warnings are not."""
+    wrong = [finding for finding in run.findings if not finding.is_warning]
+    if wrong:
+        from trnprof import words
+
+        kinds = ", ".join(dict.fromkeys(finding.kind for finding in wrong))
+        say(f"{words.plain(run.trace.meta.kernel, 40)}: {len(wrong)} found wrong: {kinds}")
+    return int(bool(wrong))
 
 
 def _kernel(target: str, device: str) -> Any:
@@ -111,12 +123,15 @@ class Launches(list):
     def __init__(self, folder: str | None):
         super().__init__()
         self.folder = folder and Path(folder)
+        self.code = 0
+        """1 once a launch has shown something wrong."""
 
     def append(self, run: Run) -> None:
         kernel = run.trace.meta.kernel
         path = self.folder and self.folder / f"{len(self):04d}-{re.sub(r'[^0-9A-Za-z_.-]', '_', kernel)}"
         if path:
             _keep(run, path)
+        self.code |= _judged(run)
         super().append({**result.record(run.trace), "trace": path and str(path)})
 
 
@@ -142,7 +157,7 @@ def _run_script(args: Namespace) -> int:
         emit_json({"script": str(script), "exit_code": code, "launches": launches})
     else:
         emit(_listing(launches))
-    return code
+    return code or launches.code
 
 
 @contextmanager
@@ -186,7 +201,7 @@ def _line(error: BaseException, script: Path) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(folder)]
     frames += [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(script)]
     if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}"
+        return f"{error.filename}:{error.lineno}" if error.filename else str(script)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(script)
 
 

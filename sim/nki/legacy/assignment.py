@@ -144,7 +144,9 @@ def _fitted(target: Tile, value: Tile) -> tuple[Tile, Tile | None]:
     if target.shape == value.shape:
         return target, value
     if target.size == value.size:
-        return target, value if value.layout.pitch and value.shape[0] == target.shape[0] else value.reshape(target.shape)
+        return target, value if value.layout.pitch and value.shape[0] == target.shape[0] else value.reshape(
+            target.shape
+        )
     return target, _spread(target, value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ class BlockTensor:
 
     __slots__ = ("_blocks", "_make", "blocks", "dtype", "name", "tile_shape")
 
-    def __init__(self, shape: tuple[int, ...], blocks: int, dtype: Any, name: str, make: Callable[[tuple[int, ...]], Tile]):
+    def __init__(
+        self, shape: tuple[int, ...], blocks: int, dtype: Any, name: str, make: Callable[[tuple[int, ...]], Tile]
+    ):
         self.blocks = shape[:blocks]
         self.tile_shape = shape[blocks:]
         self.dtype = dtype
@@ -67,7 +70,7 @@ class BlockTensor:
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
         depth = len(self.blocks)
-        if len(items) < depth or any([item is Ellipsis for item in items]):
+        if len(items) < depth or EllipsisType in map(type, items):
             items = tuple(spread(items, self.ndim))
         place = tuple([self._number(item, size) for item, size in zip(items, self.blocks)])
         rest = items[depth:]

@@ -80,7 +80,9 @@ def _frame(call: str, x: Tile, y: Tile) -> tuple[int, ...]:
     ndim = max(x.ndim, y.ndim)
     a, b = ((1,) * (ndim - side.ndim) + side.shape for side in (x, y))
     if any(m != n and 1 not in (m, n) for m, n in zip(a, b)):
-        raise InputError(f"{call}: shapes {list(x.shape)} and {list(y.shape)} do not broadcast", source=builder().where())
+        raise InputError(
+            f"{call}: shapes {list(x.shape)} and {list(y.shape)} do not broadcast", source=builder().where()
+        )
     return tuple(max(m, n) for m, n in zip(a, b))
 
 
@@ -96,7 +98,9 @@ def reduce(call: str, op: Any, data: Any, axis: Any, mask: Any, dtype: Any, nega
     data = tile(data, call, "data")
     axes = tuple(sorted(int(a) % data.ndim for a in (axis if hasattr(axis, "__iter__") else (axis,))))
     if not axes or axes[0] == 0:
-        raise InputError(f"{call}: axis {axis} of {list(data.shape)}: the partition cannot be reduced", source=builder().where())
+        raise InputError(
+            f"{call}: axis {axis} of {list(data.shape)}: the partition cannot be reduced", source=builder().where()
+        )
     kept = [dim for dim in range(data.ndim) if dim not in axes]
     shape = tuple(1 if dim in axes else data.shape[dim] for dim in range(data.ndim))
     result = Result(shape if keepdims else tuple(data.shape[dim] for dim in kept), dtype or data.dtype)
@@ -113,9 +117,7 @@ def reduce(call: str, op: Any, data: Any, axis: Any, mask: Any, dtype: Any, nega
 
 
 def _reduction(name: str, op: str) -> Function:
-    def call(
-        x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **options: Any
-    ) -> Tile:
+    def call(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **options: Any) -> Tile:
         data = tile(x, f"nl.{name}", "x")
         if name == "all":
             data = combine("not_equal", data, 0, data.dtype, mask)

@@ -144,7 +144,7 @@ class _Pattern:
         return self._finished()
 
     def _first_index(self) -> int:
-        """Where the broadcast axes go. NumPy's rule: where the index tensors stand, or first when a slice divides them."""
+        """Where the broadcast axes go: where the index tensors stand; first when a slice divides them, as in NumPy."""
         places = [dim for dim, item in enumerate(self.items) if not isinstance(item, slice)]
         if places[-1] - places[0] == len(places) - 1:
             return places[0]
@@ -166,7 +166,8 @@ class _Pattern:
         strays = any(steps[1:]) if dim == 0 else steps[0] != 0
         if strays:
             raise UnsupportedError(
-                f"`{self.tile.name}` {list(self.tile.shape)}: an index of dimension {dim} mixes the partition with a free axis",
+                f"`{self.tile.name}` {list(self.tile.shape)}: "
+                f"an index of dimension {dim} mixes the partition with a free axis",
                 source=builder().where(),
                 remedy="the first axis of the index tensors addresses the partition, the others the free dimensions",
             )
@@ -179,7 +180,9 @@ class _Pattern:
             return
         if self.tile.layout.pitch:
             raise UnsupportedError(
-                f"`{self.tile.name}`: an index tile on an on-chip tensor", source=builder().where(), remedy="gather from HBM"
+                f"`{self.tile.name}`: an index tile on an on-chip tensor",
+                source=builder().where(),
+                remedy="gather from HBM",
             )
         self.rows = Rows(item, stride, size)
         self.strides[0] += stride
@@ -235,7 +238,11 @@ def _affine(item: Any, tile: Tile) -> Any:
         for axis, size in enumerate(array.shape)
     )
     found = Affine(array.shape, steps, int(origin))
-    return found if np.array_equal(found.dense(), array) else _refuse(tile, "values that are no affine expression of nl.arange")
+    return (
+        found
+        if np.array_equal(found.dense(), array)
+        else _refuse(tile, "values that are no affine expression of nl.arange")
+    )
 
 
 def _refuse(tile: Tile, what: str) -> NoReturn:

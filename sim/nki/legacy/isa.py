@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from sim.engines.vector_select import FP32_MIN
 from sim.errors import UnsupportedError
 from sim.nki import isa
 from sim.nki.isa import (
@@ -26,7 +29,7 @@ from sim.nki.isa import (
 )
 from sim.nki.legacy.functions import reduce
 from sim.nki.legacy.moves import dma_copy, dma_transpose, local_gather, nc_stream_shuffle, tensor_copy_predicated
-from sim.nki.legacy.operands import Cut, column, elementwise, operand, promoted, tile
+from sim.nki.legacy.operands import Cut, Limits, column, elementwise, operand, promoted, tile
 from sim.nki.legacy.shaped import (
     affine_select,
     bn_aggr,
@@ -43,8 +46,8 @@ from sim.nki.legacy.shaped import (
 )
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
-from sim.engines.vector_select import FP32_MIN
 
+fp32 = Limits(np.float32)
 idle, reset_reduce = reduce_cmd.idle, reduce_cmd.reset_reduce
 
 
@@ -91,7 +94,9 @@ def activation_reduce(
     return elementwise("nki.isa.activation_reduce", issue, data, bias, scale, reduce_res, mask=mask, dtype=dtype)
 
 
-def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, name: str | None = None, **options: Any) -> Tile:
+def dropout(
+    data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, name: str | None = None, **options: Any
+) -> Tile:
     """data with elements replaced by 0 with probability prob."""
     return elementwise(
         "nki.isa.dropout", lambda dst, x, p: isa.dropout(dst, x, p, name), data, prob, mask=mask, dtype=dtype
@@ -104,7 +109,13 @@ def reciprocal(data: Any, *, dtype: Any = None, mask: Any = None, name: str | No
 
 
 def tensor_copy(
-    src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = unknown_engine, name: str | None = None, **options: Any
+    src: Any,
+    *,
+    mask: Any = None,
+    dtype: Any = None,
+    engine: Any = unknown_engine,
+    name: str | None = None,
+    **options: Any,
 ) -> Tile:
     """A new SBUF tile with src's values."""
     return elementwise(
@@ -304,7 +315,11 @@ def select_reduce(
     from sim.nki.legacy.moves import as_flags
 
     target = tile(dst, "nki.isa.select_reduce", "dst")
-    operands = (target, as_flags(predicate), *(operand(side, "select_reduce") for side in (on_true, on_false, reduce_res)))
+    operands = (
+        target,
+        as_flags(predicate),
+        *(operand(side, "select_reduce") for side in (on_true, on_false, reduce_res)),
+    )
     part = Cut("nki.isa.select_reduce", mask, target.shape, *operands)
     options.pop("dtype", None)
     if not part.empty:
@@ -324,6 +339,7 @@ __all__ = [
     "dma_engine",
     "dma_transpose",
     "engine",
+    "fp32",
     "get_nc_version",
     "gpsimd_engine",
     "iota",

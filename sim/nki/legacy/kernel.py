@@ -7,13 +7,13 @@ from typing import Any
 
 from sim.errors import InputError
 from sim.nki import session
+from sim.nki.benchmark import BenchmarkResult
 from sim.nki.kernel import PLATFORMS, Kernel
 from sim.nki.legacy.launch_grid import core_of, grid_of
 from sim.nki.legacy.moves import RowOutOfBounds
 from sim.nki.legacy.tile import Tile
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace", "profile")
-PERCENTILES = (0, 1, 10, 25, 50, 90, 99, 100)
 
 
 class LegacyKernel(Kernel):
@@ -55,33 +55,6 @@ class LegacyKernel(Kernel):
         if self.mode == "benchmark":
             self.benchmark_result = BenchmarkResult(done.benchmark_ns)
         return done.result
-
-
-class BenchmarkResult:
-    """What `nki.benchmark` leaves on a kernel; the figures are the emulator's estimate, not measured."""
-
-    is_estimate = True
-
-    def __init__(self, benchmark_ns: float | None):
-        self.nc_latency = Latency(benchmark_ns)
-
-
-class Latency:
-    """Latency statistics of one core. The emulator is deterministic: all percentiles are one number."""
-
-    is_estimate = True
-
-    def __init__(self, benchmark_ns: float | None):
-        self._us = None if benchmark_ns is None else benchmark_ns / 1e3
-
-    def get_latency_percentile(self, percentile: int) -> float | None:
-        """Microseconds.
-
-        raises: InputError for a percentile that the vendor does not offer
-        """
-        if percentile not in PERCENTILES:
-            raise InputError(f"get_latency_percentile({percentile}): known are {', '.join(map(str, PERCENTILES))}")
-        return self._us
 
 
 def _made(function: Any, mode: str, platform_target: str | None) -> LegacyKernel:

@@ -21,7 +21,7 @@ from sim.nki.legacy.index import Grid, arange, mgrid
 from sim.nki.legacy.launch_grid import nc, spmd_dim
 from sim.nki.legacy.loops import affine_range, loop_reduce, sequential_range, static_range, traced_once
 from sim.nki.legacy.moves import dma_copy, dma_transpose, in_hbm, load, store
-from sim.nki.legacy.operands import Result, elementwise, operand, tile
+from sim.nki.legacy.operands import Limits, Result, elementwise, operand, tile
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 from sim.nki.tensor import DynamicSlice, MemoryRegion
@@ -36,14 +36,7 @@ float8_e4m3, float8_e5m2, tfloat32 = dtypes.float8_e4m3, dtypes.float8_e5m2, dty
 par_dim, ds = ParDim, DynamicSlice
 
 
-class _Limits:
-    """`nl.fp32.min`, `nl.bfp16.min`: the most negative finite number of a format."""
-
-    def __init__(self, dtype: Any):
-        self.min = float(ml_dtypes.finfo(dtype).min)
-
-
-fp32, bfp16 = _Limits(np.float32), _Limits(ml_dtypes.bfloat16)
+fp32, bfp16 = Limits(np.float32), Limits(ml_dtypes.bfloat16)
 
 
 class _TileSize(type(current.tile_size)):  # type: ignore[misc]

@@ -103,9 +103,7 @@ def static_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
     return _loop("static_range", bounds)
 
 
-def loop_reduce(
-    x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **options: Any
-) -> Tile:
+def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
     """The running result of `op` over loops: what the destination held, op x; x itself in the first iteration.
 
     The destination is the tile that the result is assigned to, or the name that it is bound to.

@@ -187,7 +187,14 @@ def tensor_copy_predicated(
 
 
 def nc_stream_shuffle(
-    src: Any, dst: Any, shuffle_mask: Any, *, dtype: Any = None, mask: Any = None, name: str | None = None, **options: Any
+    src: Any,
+    dst: Any,
+    shuffle_mask: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    name: str | None = None,
+    **options: Any,
 ) -> None:
     """Within each quadrant of 32 partitions, dst[i] = src[shuffle_mask[i]]."""
     call = "nki.isa.nc_stream_shuffle"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from sim import dtypes
@@ -56,7 +57,9 @@ class Result:
 
     __slots__ = ("_storage", "_tile")
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, memory: Memory = SBUF, address: tuple[int, int] | None = None):
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Any, memory: Memory = SBUF, address: tuple[int, int] | None = None
+    ):
         program = builder()
         sizes = tuple(shape) if len(shape) > 1 else (*shape, 1)
         self._storage = program.allocate(sizes, dtypes.parse(dtype), memory, address=address)
@@ -120,9 +123,7 @@ def cut(view: Tile, ranges: Ranges) -> Tile:
         return view.box((ranges[0], (0, 1)))
     if view.ndim < len(ranges):
         return view.box(ranges[len(ranges) - view.ndim :])
-    raise UnsupportedError(
-        f"`{view.name}` {list(view.shape)}: a mask of {len(ranges)} axes", source=builder().where()
-    )
+    raise UnsupportedError(f"`{view.name}` {list(view.shape)}: a mask of {len(ranges)} axes", source=builder().where())
 
 
 def elementwise(
@@ -220,3 +221,9 @@ def _wider_integer(one: Any, other: Any) -> Any:
     order = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32, dtypes.uint32)
     return next((k for k in order if _RANGES[k].min <= low and high <= _RANGES[k].max), dtypes.float32)
 
+
+class Limits:
+    """`nl.fp32.min`, `nl.bfp16.min`: the most negative finite number of a format."""
+
+    def __init__(self, dtype: Any):
+        self.min = float(ml_dtypes.finfo(dtype).min)

@@ -93,7 +93,14 @@ def sequence_bounds(*, segment_ids: Any, dtype: Any = None) -> Tile:
 
 
 def memset(
-    shape: Any, value: Any, dtype: Any, *, mask: Any = None, engine: Any = unknown_engine, name: str | None = None, **options: Any
+    shape: Any,
+    value: Any,
+    dtype: Any,
+    *,
+    mask: Any = None,
+    engine: Any = unknown_engine,
+    name: str | None = None,
+    **options: Any,
 ) -> Tile:
     """A tile of one value."""
     sizes = tuple(int(size) for size in shape)
@@ -132,7 +139,14 @@ def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **
 
 
 def affine_select(
-    pred: Any, on_true_tile: Any, on_false_value: Any, *, mask: Any = None, dtype: Any = None, name: str | None = None, **options: Any
+    pred: Any,
+    on_true_tile: Any,
+    on_false_value: Any,
+    *,
+    mask: Any = None,
+    dtype: Any = None,
+    name: str | None = None,
+    **options: Any,
 ) -> Tile:
     """on_true_tile where a comparison of index expressions holds, else on_false_value."""
     call = "nki.isa.affine_select"
@@ -146,7 +160,9 @@ def affine_select(
     def issue(dst: Tile, view: Tile) -> None:
         kept = part.ranges or tuple((0, size) for size in data.shape)
         pattern, offset, channel = _pattern(term[tuple([slice(*span) for span in kept])], call)
-        isa.affine_select(dst, pattern, channel, in_sbuf(view), operand(on_false_value, call), FUNCTIONS["less"], offset, name)
+        isa.affine_select(
+            dst, pattern, channel, in_sbuf(view), operand(on_false_value, call), FUNCTIONS["less"], offset, name
+        )
 
     part = Cut(call, mask, data.shape)
     return elementwise(call, issue, data, mask=mask, dtype=dtype)
@@ -154,7 +170,9 @@ def affine_select(
 
 def _filled(term: Affine, shape: tuple[int, ...]) -> Affine:
     """An index expression over all of a tile's axes."""
-    return Affine(shape, tuple(step if have == want else 0 for step, have, want in zip(term.steps, term.shape, shape)), term.const)
+    return Affine(
+        shape, tuple(step if have == want else 0 for step, have, want in zip(term.steps, term.shape, shape)), term.const
+    )
 
 
 # -- the Tensor Engine -----------------------------------------------------------------------------
@@ -181,6 +199,7 @@ def nc_matmul(
     doubled = mode is matmul_perf_mode.double_row
     axes = 2 if doubled else 1
     m, n = left.shape[axes:], right.shape[axes:]
+    within(call, "stationary: free size", prod(m))
     columns, free = (None, None) if mask is None else _columns_kept(call, mask, left, right)
     result = Result((prod(m), *n), np.float32, PSUM)
     kept = None if columns is None and free is None else (columns or (0, prod(m)), *(free or _whole(n)))
@@ -235,7 +254,13 @@ def _columns_kept(call: str, mask: Any, left: Tile, right: Tile) -> tuple[Range 
 
 
 def nc_transpose(
-    data: Any, *, mask: Any = None, dtype: Any = None, engine: Any = unknown_engine, name: str | None = None, **options: Any
+    data: Any,
+    *,
+    mask: Any = None,
+    dtype: Any = None,
+    engine: Any = unknown_engine,
+    name: str | None = None,
+    **options: Any,
 ) -> Tile:
     """data.T, partition and flattened free dimension exchanged: in PSUM from the Tensor Engine, in SBUF from Vector."""
     call = "nki.isa.nc_transpose"

@@ -16,7 +16,6 @@ from sim.nki.legacy.index import Affine, Grid, LoopIndex, Range
 from sim.nki.session import builder
 from sim.nki.tensor import DynamicSlice, NkiTensor
 
-
 PLAIN = frozenset((int, slice, LoopIndex, DynamicSlice, type(Ellipsis), type(None)))
 """Index items that are not index tensors."""
 
@@ -58,7 +57,7 @@ class Tile(NkiTensor):
         if isinstance(key, Grid):
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
-        if not all([type(item) in PLAIN for item in items]):
+        if not PLAIN.issuperset(map(type, items)):
             from sim.nki.legacy.indexing import ADVANCED, index
 
             for item in items:
@@ -111,7 +110,8 @@ class Tile(NkiTensor):
                 )
         if self.reduction is not None:
             raise InputError(
-                f"{call}: the result of nl.loop_reduce is used before it is assigned to a tile", source=builder().where()
+                f"{call}: the result of nl.loop_reduce is used before it is assigned to a tile",
+                source=builder().where(),
             )
 
     # -- views that legacy code names differently --------------------------------------------------

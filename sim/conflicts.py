@@ -1,0 +1,128 @@
+"""Accesses that no order keeps right: tiles that a kernel laid over one another, tensors that two cores share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sim.allocation import Placement
+from sim.dependences import Dependences
+from sim.memory import Layout, View, box
+from sim.program import Program, Role
+from sim.trace import EdgeKind, Finding
+
+MEETINGS = ("nki.isa.core_barrier", "nki.isa.sendrecv")
+"""Calls in which the cores of a logical core wait for each other."""
+
+
+def find(program: Program, placement: Placement, found: Dependences) -> tuple[Finding, ...]:
+    """What the kernel's own addresses and cores let collide."""
+    return (*_overwritten(program, placement, found), *_races(program, found))
+
+
+def _overwritten(program: Program, placement: Placement, found: Dependences) -> Iterator[Finding]:
+    """Reads of a tile where the last write went through another tile at the same address."""
+    if not len(placement.together):
+        return
+    record = placement.columns.record
+    pairs = {pair for one, other in placement.together.tolist() for pair in ((one, other), (other, one))}
+    pairs = {(one, other) for one, other in pairs if record[one] != record[other]}
+    for first, then in _flows(program, found, np.unique(placement.together)):
+        for written, role in _operands(program, first):
+            for read, use in _operands(program, then):
+                pair = (int(written[0]), int(read[0]))
+                if role is Role.READ or use is Role.WRITE or pair not in pairs:
+                    continue
+                if _meet(program, placement, written, read):
+                    pairs.discard(pair)
+                    yield _overlap(program, first, then, *pair)
+
+
+def _flows(program: Program, found: Dependences, storages: np.ndarray) -> Iterator[tuple[int, int]]:
+    """(writer, reader) of the dependences between instructions that access these storages."""
+    chosen = np.zeros(len(program.storages), bool)
+    chosen[storages] = True
+    instruction = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    touching = np.zeros(len(program), bool)
+    touching[instruction[chosen[program.operands[:, 0]]]] = True
+    waiter = found.waiters()
+    edges = np.flatnonzero((found.kind == EdgeKind.FLOW) & touching[found.predecessor] & touching[waiter])
+    yield from zip(found.predecessor[edges].tolist(), waiter[edges].tolist())
+
+
+def _operands(program: Program, index: int) -> Iterator[tuple[np.ndarray, Role]]:
+    first, last = program.operand_start[index : index + 2]
+    return zip(program.operands[first:last], program.forms[program.form[index]].roles)
+
+
+def _meet(program: Program, placement: Placement, *operands: np.ndarray) -> bool:
+    """Whether two operands share bytes where the allocator placed them."""
+    spans = []
+    for storage, offset, layout in (operand.tolist() for operand in operands):
+        p0, p1, low, high = box(View(program.storages[storage], Layout.by_index[layout], offset))
+        partition, byte = int(placement.partition[storage]), int(placement.offset[storage])
+        spans.append((p0 + partition, p1 + partition, low + byte, high + byte))
+    a, b = spans
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+
+
+def _overlap(program: Program, first: int, then: int, over: int, under: int) -> Finding:
+    above, below = program.storages[over], program.storages[under]
+    return Finding(
+        "overlap",
+        f"{named(program, first)} writes `{above.name}` (allocated at {program.strings[above.source]}) over bytes of "
+        f"`{below.name}` (allocated at {program.strings[below.source]}) in {below.memory.name}, which "
+        f"{named(program, then)} then reads",
+        then,
+        program.strings[int(program.source[then])],
+    )
+
+
+def _races(program: Program, found: Dependences) -> Iterator[Finding]:
+    """Reads and writes of a shared tensor by two cores that do not meet in between."""
+    if not program.core.any():
+        return
+    meets, passed = _meetings(program)
+    first, then = found.predecessor, found.waiters()
+    loose = (program.core[first] != program.core[then]) & (passed[first] == passed[then]) & ~meets[first] & ~meets[then]
+    loose &= (found.kind == EdgeKind.FLOW) | (found.kind == EdgeKind.ANTI)
+    seen = set()
+    for edge in np.flatnonzero(loose).tolist():
+        one, other = int(first[edge]), int(then[edge])
+        lines = (program.source[one], program.source[other])
+        if lines not in seen:
+            seen.add(lines)
+            yield _race(program, one, other, found.kind[edge] == EdgeKind.FLOW)
+
+
+def _meetings(program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """(whether each instruction belongs to a meeting of the cores, how many meetings of its core lie before it)."""
+    belongs = np.array([form.call in MEETINGS for form in program.forms], bool)[program.form]
+    ends = np.array([form.call in MEETINGS and form.roles[0] is Role.WRITE for form in program.forms], bool)
+    over = ends[program.form]
+    passed = np.zeros(len(program), np.int64)
+    for core in np.unique(program.core).tolist():
+        own = program.core == core
+        passed[own] = np.cumsum(over[own])
+    return belongs, passed
+
+
+def _race(program: Program, one: int, other: int, writes_first: bool) -> Finding:
+    writer, reader = (one, other) if writes_first else (other, one)
+    written = {int(operand[0]) for operand, role in _operands(program, writer) if role is not Role.READ}
+    read = {int(operand[0]) for operand, role in _operands(program, reader) if role is not Role.WRITE}
+    names = ", ".join(f"`{program.storages[index].name}`" for index in sorted(written & read)) or "memory"
+    return Finding(
+        "race",
+        f"{named(program, writer)} on core {program.core[writer]} writes {names} and {named(program, reader)} on core "
+        f"{program.core[reader]} reads it; nki.isa.core_barrier between them would order them",
+        other,
+        program.strings[int(program.source[other])],
+    )
+
+
+def named(program: Program, index: int) -> str:
+    """An instruction with its number and source line."""
+    call = program.forms[program.form[index]].call
+    return f"{call} (instruction {index}, {program.strings[int(program.source[index])]})"
