@@ -87,10 +87,10 @@ def _races(program: Program, found: Dependences) -> Iterator[Finding]:
     first, then = found.predecessor, found.waiters()
     loose = (program.core[first] != program.core[then]) & (passed[first] == passed[then]) & ~meets[first] & ~meets[then]
     loose &= (found.kind == EdgeKind.FLOW) | (found.kind == EdgeKind.ANTI)
-    seen = set()
+    seen: set[frozenset] = set()
     for edge in np.flatnonzero(loose).tolist():
         one, other = int(first[edge]), int(then[edge])
-        lines = (program.source[one], program.source[other])
+        lines = frozenset((program.source[one], program.source[other]))
         if lines not in seen:
             seen.add(lines)
             yield _race(program, one, other, found.kind[edge] == EdgeKind.FLOW)

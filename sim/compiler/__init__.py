@@ -10,6 +10,7 @@ from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layou
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
 from sim.compiler.renaming import rename
+from sim.compiler.splitting import split
 from sim.program import Program
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "operand_roles",
     "rename",
     "rewrite",
+    "split",
     "used_layouts",
 ]
 
@@ -30,6 +32,8 @@ def rewrite(program: Program, options: Options) -> Program:
     """The program as its compiler would hand it to the engines."""
     if options.rename:
         program = rename(program)
+    if options.split:
+        program = split(program)
     if options.hoist:
         program = hoist(program, int(program.device[options.sbuf_figure]))
     return program

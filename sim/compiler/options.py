@@ -24,6 +24,8 @@ class Options:
     windows: tuple[int, ...] = WINDOWS["current"]
     """Per engine (Tensor, Vector, Scalar, GpSimd, Sync): instructions among which the oldest ready one goes first.
     1 is strictly in order. Sync only triggers DMAs, which the compiler orders freely."""
+    split: bool = False
+    """Give parts of a tile that are never accessed together places of their own."""
     hoist: bool = False
     """Compute equal values once, where those of an allocation site fit into SBUF together."""
     share: bool = False
@@ -51,6 +53,7 @@ class Options:
         return cls(
             generation=generation,
             windows=WINDOWS[generation],
+            split=legacy,
             hoist=legacy,
             share=legacy,
             spill=legacy,

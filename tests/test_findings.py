@@ -1,0 +1,379 @@
+"""What is wrong in a kernel although it runs: each kind has a kernel that shows it and one that does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sim
+from sim.errors import CapacityError, InputError, TrnprofError
+from sim.launch import TensorSpec
+from sim.nki import isa as nisa
+from sim.nki import language as nl
+from sim.nki.kernel import Kernel
+from trnprof import cli
+
+SHAPE = (128, 64)
+
+
+def line(function: Callable, marker: str) -> str:
+    """`path:line` of the line of a kernel that ends in `# marker`."""
+    first = function.__code__.co_firstlineno
+    lines = Path(__file__).read_text().splitlines()[first - 1 :]
+    return f"{__file__}:{first + next(n for n, text in enumerate(lines) if text.endswith(f'# {marker}'))}"
+
+
+def launched(kernel: Callable, values: bool = True, lnc: int = 1, **named: object) -> sim.Run:
+    x = np.ones(SHAPE, np.float32) if values else TensorSpec(SHAPE, "float32")
+    return sim.run(kernel, x, values=values, lnc=lnc, **named)
+
+
+def found(kernel: Callable, values: bool = True, lnc: int = 1, **named: object) -> list[sim.trace.Finding]:
+    return list(launched(kernel, values, lnc, **named).findings)
+
+
+# -- unwritten memory ------------------------------------------------------------------------------
+
+
+def reads_unwritten(x, rows):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype)  # tile
+    if rows:
+        nisa.dma_copy(tile[:rows], x[:rows])
+    nisa.dma_copy(out, tile)  # read
+    return out
+
+
+@pytest.mark.parametrize(("rows", "values"), [(0, True), (0, False), (64, True)])
+def test_a_read_of_unwritten_memory_is_found(rows, values):
+    (finding,) = found(reads_unwritten, values, rows=rows)
+    assert finding.kind == "uninitialised_read"
+    assert finding.source == line(reads_unwritten, "read")
+    assert f"`tile` (allocated at {line(reads_unwritten, 'tile')})" in finding.sentence
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_tile_that_is_written_whole_may_be_read(values):
+    assert found(reads_unwritten, values, rows=128) == []
+
+
+# -- overlapping allocations -----------------------------------------------------------------------
+
+
+def lays_tiles_over_one_another(x, at, late=True):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    kept = nl.ndarray(x.shape, x.dtype, address=(0, 0))  # kept
+    nisa.dma_copy(kept, x)
+    if not late:
+        nisa.dma_copy(out, kept)
+    scratch = nl.ndarray(x.shape, x.dtype, address=(0, at))  # scratch
+    nisa.memset(scratch, 0.0)  # write
+    nisa.dma_copy(out, kept if late else scratch)  # read
+    return out
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("at", [0, 128])
+def test_a_tile_laid_over_one_that_is_still_read_is_found(values, at):
+    (finding,) = found(lays_tiles_over_one_another, values, at=at)
+    kernel = lays_tiles_over_one_another
+    assert finding.kind == "overlap"
+    assert finding.source == line(kernel, "read")
+    for part in ("nki.isa.memset", "nki.isa.dma_copy", "`scratch`", "`kept`", "SBUF"):
+        assert part in finding.sentence
+    for marker in ("kept", "scratch", "write", "read"):
+        assert line(kernel, marker) in finding.sentence
+
+
+def test_tiles_beside_one_another_or_one_after_the_other_may_share_a_pool():
+    assert found(lays_tiles_over_one_another, at=256) == []
+    assert found(lays_tiles_over_one_another, at=0, late=False) == []
+
+
+def reads_before_its_bytes_are_reused(x):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    first = nl.ndarray(x.shape, x.dtype, address=(0, 0))
+    other = nl.ndarray(x.shape, x.dtype, address=(0, 0))
+    for _ in range(2):
+        nisa.dma_copy(first, x)
+        nisa.dma_copy(out, first)
+        nisa.memset(other, 0.0)
+        nisa.dma_copy(out, other)
+    return out
+
+
+def test_tiles_that_take_turns_in_a_loop_are_no_finding():
+    assert found(reads_before_its_bytes_are_reused) == []
+
+
+# -- races of two cores ----------------------------------------------------------------------------
+
+
+def passes_through_shared_memory(x, barrier):
+    between = nl.ndarray(x.shape, x.dtype, nl.shared_hbm, name="between")
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    mine, other = nl.program_id(0) * 64, 64 - nl.program_id(0) * 64
+    tile = nl.ndarray((64, x.shape[1]), x.dtype)
+    nisa.dma_copy(tile, x[mine : mine + 64])
+    nisa.dma_copy(between[mine : mine + 64], tile)  # write
+    if barrier:
+        nisa.core_barrier(between, (0, 1))
+    seen = nl.ndarray((64, x.shape[1]), x.dtype)
+    nisa.dma_copy(seen, between[other : other + 64])  # read
+    nisa.dma_copy(out[mine : mine + 64], seen)
+    return out
+
+
+def test_a_read_of_what_the_other_core_writes_is_a_race_without_a_barrier():
+    kernel = Kernel(passes_through_shared_memory)
+    races = [finding for finding in found(kernel, False, 2, barrier=False) if finding.kind == "race"]
+    (finding,) = races
+    assert "`between`" in finding.sentence
+    assert "core_barrier" in finding.sentence
+    assert "core 0" in finding.sentence and "core 1" in finding.sentence
+    assert line(passes_through_shared_memory, "write") in finding.sentence
+    assert line(passes_through_shared_memory, "read") in finding.sentence
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_barrier_orders_the_cores(values):
+    assert found(Kernel(passes_through_shared_memory), values, 2, barrier=True) == []
+
+
+def waits_alone(x):
+    if nl.program_id(0) == 0:
+        nisa.core_barrier(x, (0, 1))  # barrier
+    return nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+
+
+def test_a_barrier_that_one_core_never_reaches_is_an_error():
+    with pytest.raises(TrnprofError, match="core_barrier") as raised:
+        launched(Kernel(waits_alone), lnc=2)
+    assert raised.value.exit_code == 1
+
+
+# -- deadlock --------------------------------------------------------------------------------------
+
+
+def waits_in_a_circle(x, circle):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile, copy = nl.ndarray(x.shape, x.dtype), nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(tile, x)
+    first = nisa.activation(copy, nl.copy, tile)  # first
+    then = nisa.dma_copy(out, copy)  # then
+    if circle:
+        first.depends_on(then)
+    else:
+        then.depends_on(first)
+    return out
+
+
+def test_instructions_that_wait_for_each_other_are_an_error():
+    with pytest.raises(InputError, match="deadlock") as raised:
+        launched(waits_in_a_circle, circle=True)
+    assert raised.value.exit_code == 1
+    for marker in ("first", "then"):
+        assert line(waits_in_a_circle, marker) in str(raised.value)
+    assert found(waits_in_a_circle, circle=False) == []
+
+
+# -- capacity --------------------------------------------------------------------------------------
+
+
+def holds(x, count, space, columns):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    held = []
+    for _ in range(count):
+        piece = nl.ndarray((128, columns), nl.float32, space)  # piece
+        nisa.memset(piece, 1.0)
+        held.append(piece)
+    for piece in held:
+        tile = nl.ndarray(x.shape, x.dtype)
+        nisa.tensor_copy(tile, piece[:, : x.shape[1]])
+        nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.parametrize(("space", "columns", "count"), [(nl.psum, 512, 9), (nl.sbuf, 8192, 8)])
+def test_more_tiles_than_the_memory_holds_are_an_error(space, columns, count):
+    options = sim.compiler.Options(spill=False) if space is nl.sbuf else None
+    with pytest.raises(CapacityError) as raised:
+        launched(holds, count=count, space=space, columns=columns, options=options)
+    assert raised.value.exit_code == 4
+    text = rf"\d × `piece` float32\[128, {columns}\] {columns * 4} bytes \({re.escape(line(holds, 'piece'))}\)"
+    assert re.search(text, str(raised.value))
+    assert found(holds, count=count // 2, space=space, columns=columns) == []
+
+
+# -- Python that the compiler refuses --------------------------------------------------------------
+
+
+def compares_identity(x, scale=None):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(tile, x)
+    if scale is not None:  # wrong
+        nisa.tensor_scalar(tile, tile, nl.multiply, scale)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def compares_values(x, scale=None):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(tile, x)
+    if scale != None:  # noqa: E711
+        nisa.tensor_scalar(tile, tile, nl.multiply, scale)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def has_generator(x):
+    size = sum(n for n in x.shape)  # wrong
+    return compares_values(x) if size else None
+
+
+def has_list_comprehension(x):
+    size = sum([n for n in x.shape])
+    return compares_values(x) if size else None
+
+
+def has_separator(x, *, scale=None):  # wrong
+    return compares_values(x, scale)
+
+
+def has_number_keys(x):
+    sizes = {0: x.shape[0]}  # wrong
+    return compares_values(x) if sizes else None
+
+
+def has_string_keys(x):
+    sizes = {"rows": x.shape[0]}
+    return compares_values(x) if sizes else None
+
+
+def has_list_default(x, sizes=[1]):  # noqa: B006  # wrong
+    return compares_values(x) if sizes else None
+
+
+def has_tuple_default(x, sizes=(1,)):
+    return compares_values(x) if sizes else None
+
+
+@dataclass
+class Plain:
+    rows: int
+
+
+@dataclass
+class Proper(nl.NKIObject):
+    rows: int
+
+
+class Mode(Enum):
+    fast = 1
+
+
+def uses_plain_class(x):  # wrong
+    return compares_values(x) if Plain(1).rows else None
+
+
+def uses_proper_class(x):
+    return compares_values(x) if Proper(1).rows and Mode.fast == Mode.fast else None
+
+
+def calls_another(x):
+    return compares_identity(x)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what", "right"),
+    [
+        (compares_identity, "`is`", compares_values),
+        (has_generator, "generator", has_list_comprehension),
+        (has_separator, "`*`", compares_values),
+        (has_number_keys, "dictionary key", has_string_keys),
+        (has_list_default, "list", has_tuple_default),
+        (uses_plain_class, "`Plain`", uses_proper_class),
+    ],
+)
+def test_python_that_the_compiler_refuses_is_a_warning(wrong, what, right):
+    (finding,) = found(wrong)
+    assert finding.kind == "unsupported_python"
+    assert finding.is_warning
+    assert what in finding.sentence
+    assert finding.source == line(wrong, "wrong")
+    assert finding.source in finding.sentence
+    assert found(right) == []
+
+
+def test_functions_that_a_kernel_calls_are_read_too():
+    (finding,) = found(calls_another)
+    assert finding.source == line(compares_identity, "wrong")
+
+
+@pytest.mark.parametrize(("given", "wrong"), [([1], True), ((1,), False), (Plain(1), True), (Proper(1), False)])
+def test_arguments_that_the_compiler_refuses_are_a_warning(given, wrong):
+    assert [finding.kind for finding in found(has_tuple_default, sizes=given)] == ["unsupported_python"] * wrong
+
+
+def test_a_rule_broken_on_many_lines_is_one_warning(tmp_path):
+    path = tmp_path / "many.py"
+    path.write_text("def kernel(x):\n    a = x is None\n    b = x is None\n    return x.shape[a or b :]\n")
+    kernel = sim.load(f"{path}::kernel")
+    (finding,) = sim.nki.subset.findings(kernel, ())
+    assert f"{path}:2, and in 1 more lines" in finding.sentence
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+FILE = """
+import nki, nki.isa as nisa, nki.language as nl
+
+
+@nki.jit
+def copied(x, rows):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    if rows is not None:
+        nisa.dma_copy(dst=tile[:rows], src=x[:rows])
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+if __name__ == "__main__":
+    import sys
+    import numpy as np
+
+    copied(np.ones((128, 8), np.float32), int(sys.argv[1]))
+    sys.exit(int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(("rows", "code"), [(128, 0), (64, 1)])
+@pytest.mark.parametrize("form", [["--json"], []])
+def test_run_fails_on_findings_but_not_on_warnings(tmp_path, capsys, rows, code, form):
+    path = tmp_path / "kernels.py"
+    path.write_text(FILE)
+    argv = ["run", f"{path}::copied", "--arg", "x=fp32[128,8]", "--arg", f"rows={rows}", *form]
+    assert cli.main(argv) == code
+    out, err = capsys.readouterr()
+    assert "unsupported_python" in out
+    assert ("uninitialised_read" in out) == bool(code)
+    assert ("1 found wrong: uninitialised_read" in err) == bool(code)
+
+
+@pytest.mark.parametrize(("rows", "own", "code"), [(128, 0, 0), (64, 0, 1), (64, 5, 5)])
+def test_a_script_fails_on_findings_unless_it_fails_by_itself(tmp_path, capsys, rows, own, code):
+    path = tmp_path / "kernels.py"
+    path.write_text(FILE)
+    assert cli.main(["run", str(path), str(rows), str(own)]) == code
+    out, err = capsys.readouterr()
+    assert "copied" in out
+    assert ("1 found wrong: uninitialised_read" in err) == (rows < 128)
