@@ -26,6 +26,9 @@ ALIGNMENT = 16
 GRAIN = 64
 """Bytes: the grid on which tiles are placed where memory has been free for longest."""
 
+RELAXED, CROWDED, PACKED = PRESSURES = range(3)
+"""Use memory again as late as possible; keep small tiles together; pack tiles, however soon memory is used again."""
+
 SHOWN = 6
 """Live allocations named when memory runs out."""
 
@@ -104,12 +107,14 @@ class Room:
     """(name, strategy, bytes that sizes are rounded up to) in the order in which they are tried."""
     buffers: int = 0
     """Slots an allocation site gets for each tile alive at once, before anything else is tried; 0 for none."""
+    crowded: bool = False
+    """Fill blocks that are in use in part first."""
 
 
-def place(program: Program, options: Options, tightly: bool = True) -> Placement:
+def place(program: Program, options: Options, pressure: int = PACKED) -> Placement:
     """Find a place for every storage that is accessed.
 
-    tightly : where tiles do not fit otherwise, pack them, however soon a buffer is used again
+    pressure : how far to go, where buffers take turns, when tiles do not fit: one of `PRESSURES`
 
     raises: CapacityError naming the allocation and what is alive beside it; InputError for an address outside
     """
@@ -121,7 +126,7 @@ def place(program: Program, options: Options, tightly: bool = True) -> Placement
     memory = columns.memory
     _place_hbm(program, columns, first, offset)
     together = []
-    for room in _rooms(program, options, tightly):
+    for room in _rooms(program, options, pressure):
         for number in np.unique(core[(memory == room.memory) & (first >= 0)]).tolist():
             chosen = np.flatnonzero((memory == room.memory) & (core == number) & (first >= 0))
             scene = _Scene(program, columns, room, first, last, partition, offset)
@@ -145,15 +150,15 @@ def _lives(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return core, first, last
 
 
-def _rooms(program: Program, options: Options, tightly: bool) -> tuple[Room, Room]:
+def _rooms(program: Program, options: Options, pressure: int) -> tuple[Room, Room]:
     from sim.jit.allocation import BEST, FIRST, ROTATE
 
     device = program.device
     bank = int(device["psum_bank_bytes"])
     fallback = (("first fit", FIRST, 1), ("best fit", BEST, 1))
-    packing = (("rotate", ROTATE, 1), *fallback) if tightly or not options.buffers else (("rotate", ROTATE, 1),)
+    packing = (("rotate", ROTATE, 1), *fallback) if pressure == PACKED or not options.buffers else ()
     return (
-        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, packing, options.buffers),
+        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, packing, options.buffers, pressure > RELAXED),
         Room(Memory.PSUM, int(device["psum_partition_bytes"]), bank, (("rotate", ROTATE, bank), *fallback)),
     )
 
@@ -210,7 +215,7 @@ class _Scene:
         if self.room.buffers and not fixed.size and (name := self._take_turns(tiles, pitches, first, last)):
             return name
         offset = np.zeros(tiles.size, np.int64)
-        placed = 0
+        placed = tiles.size - 1
         for name, strategy, unit in self.room.attempts:
             size = -(-pitches // unit) * unit
             rules = (strategy, self.room.limit, self.room.bank, ALIGNMENT)
@@ -230,7 +235,7 @@ class _Scene:
             if found is not None:
                 self.offset[tiles] = found
                 return name
-        found = rings.place_oldest(size, first, last, self.room.buffers, self.room.limit, GRAIN)
+        found = rings.place_oldest(size, first, last, self.room.buffers, self.room.limit, GRAIN, self.room.crowded)
         if found is None:
             return ""
         self.offset[tiles] = found

@@ -80,32 +80,35 @@ def _overlap(program: Program, first: int, then: int, over: int, under: int) -> 
 
 
 def _races(program: Program, found: Dependences) -> Iterator[Finding]:
-    """Reads and writes of a shared tensor by two cores that do not meet in between."""
+    """Reads and writes of a shared tensor by two cores that nothing orders; a barrier orders those of its tensor."""
     if not program.core.any():
         return
-    meets, passed = _meetings(program)
+    meets = np.array([form.call in MEETINGS for form in program.forms], bool)[program.form]
     first, then = found.predecessor, found.waiters()
-    loose = (program.core[first] != program.core[then]) & (passed[first] == passed[then]) & ~meets[first] & ~meets[then]
+    loose = (program.core[first] != program.core[then]) & ~meets[first] & ~meets[then]
     loose &= (found.kind == EdgeKind.FLOW) | (found.kind == EdgeKind.ANTI)
     seen: set[frozenset] = set()
     for edge in np.flatnonzero(loose).tolist():
         one, other = int(first[edge]), int(then[edge])
         lines = frozenset((program.source[one], program.source[other]))
-        if lines not in seen:
+        if lines not in seen and not _ordered(found, loose, one, other):
             seen.add(lines)
             yield _race(program, one, other, found.kind[edge] == EdgeKind.FLOW)
 
 
-def _meetings(program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """(whether each instruction belongs to a meeting of the cores, how many meetings of its core lie before it)."""
-    belongs = np.array([form.call in MEETINGS for form in program.forms], bool)[program.form]
-    ends = np.array([form.call in MEETINGS and form.roles[0] is Role.WRITE for form in program.forms], bool)
-    over = ends[program.form]
-    passed = np.zeros(len(program), np.int64)
-    for core in np.unique(program.core).tolist():
-        own = program.core == core
-        passed[own] = np.cumsum(over[own])
-    return belongs, passed
+def _ordered(found: Dependences, loose: np.ndarray, one: int, other: int) -> bool:
+    """Whether an instruction waits for an earlier one through others, whatever two cores leave open."""
+    waiting, seen = [other], {other}
+    while waiting:
+        at = waiting.pop()
+        edges = slice(found.start[at], found.start[at + 1])
+        for before in found.predecessor[edges][~loose[edges]].tolist():
+            if before == one:
+                return True
+            if before > one and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return False
 
 
 def _race(program: Program, one: int, other: int, writes_first: bool) -> Finding:

@@ -242,12 +242,13 @@ def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, ro
 
 def _unwritten_read(program: Program, index: int, at: int) -> Finding:
     storage = program.storages[index]
-    call = program.forms[program.form[at]].call
+    call, where = program.forms[program.form[at]].call, program.strings[int(program.source[at])]
     return Finding(
         "uninitialised_read",
-        f"{call} reads `{storage.name}` (allocated at {program.strings[storage.source]}) where nothing has written it",
+        f"{call} ({where}) reads `{storage.name}` (allocated at {program.strings[storage.source]}) "
+        "where nothing has written it",
         at,
-        program.strings[int(program.source[at])],
+        where,
     )
 
 

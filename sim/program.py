@@ -551,7 +551,7 @@ class ProgramBuilder:
         self.findings.append(
             Finding(
                 "uninitialised_read",
-                f"{op.call} reads {missing} of {mask.size} elements of `{storage.name}` "
+                f"{op.call} ({where}) reads {missing} of {mask.size} elements of `{storage.name}` "
                 f"(allocated at {self.strings[storage.source]}) that nothing has written",
                 len(self._form) - 1,
                 where,

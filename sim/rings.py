@@ -10,6 +10,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+ALIGNMENT = 16
+"""Bytes: the grid on which small tiles lie."""
+
 SMALL, ZONE = 256, 8
 """Tiles of up to 1/256 of a partition are small, and take up to 1/8 of it."""
 
@@ -84,19 +87,17 @@ def _turns(group: np.ndarray, first: np.ndarray, last: np.ndarray, slots: np.nda
 
 
 def place_oldest(
-    size: np.ndarray, first: np.ndarray, last: np.ndarray, copies: int, limit: int, grain: int
+    size: np.ndarray, first: np.ndarray, last: np.ndarray, copies: int, limit: int, grain: int, crowded: bool
 ) -> np.ndarray | None:
     """Byte offset of each tile where memory has been free for longest, None when the tiles do not fit.
 
-    Small tiles take turns in a part of their own, so that they do not break up the room of the large ones; where that
-    leaves too little, only the smallest do, and others fill blocks that are in use in part.
+    Small tiles take turns in a part of their own, so that they do not break up the room of the large ones.
+    crowded : only the smallest do, and others fill blocks that are in use in part
     """
+    if not crowded:
+        return _place_oldest(size <= limit // SMALL, (size, first, last), (copies, limit, grain), 0)
     largest = -(-int(size.max(initial=0)) // grain)
-    for small, block in ((limit // SMALL, 0), (grain, largest)):
-        offset = _place_oldest(size <= small, (size, first, last), (copies, limit, grain), block)
-        if offset is not None:
-            return offset
-    return None
+    return _place_oldest(size <= grain, (size, first, last), (1, limit, grain), largest)
 
 
 def _place_oldest(small: np.ndarray, tiles: tuple, rules: tuple[int, int, int], block: int) -> np.ndarray | None:
@@ -107,7 +108,7 @@ def _place_oldest(small: np.ndarray, tiles: tuple, rules: tuple[int, int, int], 
     copies, limit, grain = rules
     offset, zone = np.zeros(size.size, np.int64), 0
     if small.any():
-        turns = place(size[small], size[small], first[small], last[small], copies, limit // ZONE, grain, True)
+        turns = place(size[small], size[small], first[small], last[small], copies, limit // ZONE, ALIGNMENT, True)
         if turns is None:
             return None
         offset[small] = turns

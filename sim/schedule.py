@@ -102,15 +102,15 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
 
 def _placed(program: Program, options: Options) -> tuple[Program, Placement]:
     """The program, spilled as little as its tiles allow, and where they lie."""
-    tried = []
-    for tightly in (False, True):
-        for candidate in tried if tightly else residency.candidates(program, options):
-            if not tightly:
-                tried.append(candidate)
+    tried: list[Program] = []
+    for pressure in allocation.PRESSURES:
+        for candidate in tried if pressure else residency.candidates(program, options):
             try:
-                return candidate, allocation.place(candidate, options, tightly)
+                return candidate, allocation.place(candidate, options, pressure)
             except CapacityError as error:
                 full = error
+            if pressure == allocation.RELAXED:
+                tried.append(candidate)
     raise full
 
 

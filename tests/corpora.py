@@ -27,7 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-CORPORA = ("tests.corpora_sdk", "tests.corpora_accelopt", "tests.corpora_fusion", "tests.corpora_samples")
+CORPORA = (
+    "tests.corpora_current",
+    "tests.corpora_sdk",
+    "tests.corpora_accelopt",
+    "tests.corpora_fusion",
+    "tests.corpora_samples",
+)
 """Modules with a function `cases(folder) -> list[Case]`."""
 
 

@@ -55,6 +55,7 @@ def test_a_read_of_unwritten_memory_is_found(rows, values):
     (finding,) = found(reads_unwritten, values, rows=rows)
     assert finding.kind == "uninitialised_read"
     assert finding.source == line(reads_unwritten, "read")
+    assert f"({finding.source})" in finding.sentence
     assert f"`tile` (allocated at {line(reads_unwritten, 'tile')})" in finding.sentence
 
 
@@ -96,6 +97,44 @@ def test_tiles_beside_one_another_or_one_after_the_other_may_share_a_pool():
     assert found(lays_tiles_over_one_another, at=0, late=False) == []
 
 
+def fills_both_halves(x):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    upper = nl.ndarray((64, x.shape[1]), x.dtype, address=(0, 0))
+    lower = nl.ndarray((64, x.shape[1]), x.dtype, address=(64, 0))
+    sums = nl.ndarray(x.shape, x.dtype, address=(0, 4096))
+    nisa.dma_copy(upper, x[:64])
+    nisa.dma_copy(lower, x[64:])
+    nisa.tensor_copy(sums[:64], upper)
+    nisa.tensor_copy(sums[64:], lower)
+    nisa.dma_copy(out, sums)
+    return out
+
+
+def test_tiles_on_other_partitions_may_have_the_same_bytes():
+    assert found(fills_both_halves) == []
+
+
+def uses_bytes_beside_the_shared_ones(x, ordered):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    kept = nl.ndarray(x.shape, x.dtype, address=(0, 0))
+    scratch = nl.ndarray(x.shape, x.dtype, address=(0, 128))
+    first = nisa.memset(scratch[:, :32], 1.0)
+    nisa.dma_copy(kept, x)
+    nisa.memset(scratch[:, 32:], 0.0)
+    total = nl.ndarray((128, 32), x.dtype)
+    then = nisa.tensor_tensor(total, kept[:, 32:], scratch[:, 32:], nl.add)
+    if ordered:
+        then.depends_on(first)
+    nisa.dma_copy(out[:, :32], total)
+    nisa.dma_copy(out[:, 32:], total)
+    return out
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_only_bytes_that_are_read_after_all_count(ordered):
+    assert found(uses_bytes_beside_the_shared_ones, ordered=ordered) == []
+
+
 def reads_before_its_bytes_are_reused(x):
     out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     first = nl.ndarray(x.shape, x.dtype, address=(0, 0))
@@ -123,16 +162,17 @@ def passes_through_shared_memory(x, barrier):
     nisa.dma_copy(tile, x[mine : mine + 64])
     nisa.dma_copy(between[mine : mine + 64], tile)  # write
     if barrier:
-        nisa.core_barrier(between, (0, 1))
+        nisa.core_barrier(between if barrier == "between" else out, (0, 1))
     seen = nl.ndarray((64, x.shape[1]), x.dtype)
     nisa.dma_copy(seen, between[other : other + 64])  # read
     nisa.dma_copy(out[mine : mine + 64], seen)
     return out
 
 
-def test_a_read_of_what_the_other_core_writes_is_a_race_without_a_barrier():
+@pytest.mark.parametrize("barrier", ["", "out"])
+def test_a_read_of_what_the_other_core_writes_is_a_race_without_a_barrier_of_the_tensor(barrier):
     kernel = Kernel(passes_through_shared_memory)
-    races = [finding for finding in found(kernel, False, 2, barrier=False) if finding.kind == "race"]
+    races = [finding for finding in found(kernel, False, 2, barrier=barrier) if finding.kind == "race"]
     (finding,) = races
     assert "`between`" in finding.sentence
     assert "core_barrier" in finding.sentence
@@ -143,7 +183,34 @@ def test_a_read_of_what_the_other_core_writes_is_a_race_without_a_barrier():
 
 @pytest.mark.parametrize("values", [True, False])
 def test_a_barrier_orders_the_cores(values):
-    assert found(Kernel(passes_through_shared_memory), values, 2, barrier=True) == []
+    assert found(Kernel(passes_through_shared_memory), values, 2, barrier="between") == []
+
+
+def says_when_it_is_done(x, waits):
+    shared = nl.ndarray(x.shape, x.dtype, nl.shared_hbm, name="shared")
+    flag = nl.ndarray(x.shape, x.dtype, nl.shared_hbm, name="flag")
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile, copied = nl.ndarray(x.shape, x.dtype), nl.ndarray(x.shape, x.dtype)
+    if nl.program_id(0) == 0:
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(shared, tile)
+        nisa.dma_copy(copied, shared)
+        nisa.dma_copy(flag, copied)
+    nisa.core_barrier(flag, (0, 1))
+    if nl.program_id(0) == 1:
+        seen = nisa.dma_copy(copied, flag)
+        read = nisa.dma_copy(tile, shared)
+        if waits:
+            read.depends_on(seen)
+        nisa.tensor_tensor(tile, tile, copied, nl.add)
+        nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_barrier_of_another_tensor_stands_for_must_be_waited_for(waits):
+    kinds = [finding.kind for finding in found(Kernel(says_when_it_is_done), False, 2, waits=waits)]
+    assert kinds == ([] if waits else ["race"])
 
 
 def waits_alone(x):
@@ -235,12 +302,12 @@ def compares_values(x, scale=None):
 
 
 def has_generator(x):
-    size = sum(n for n in x.shape)  # wrong
+    size = sum(2 * n for n in x.shape)  # wrong
     return compares_values(x) if size else None
 
 
 def has_list_comprehension(x):
-    size = sum([n for n in x.shape])
+    size = sum([2 * n for n in x.shape])
     return compares_values(x) if size else None
 
 

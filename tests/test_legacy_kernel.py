@@ -217,7 +217,9 @@ def test_blocks_lie_where_the_kernel_puts_them(api: types.SimpleNamespace) -> No
             (4, nl.par_dim(128), 64), F32, buffer=ncc.sbuf.mod_alloc(base_addr=1024, num_free_tiles=(2,))
         )
         own = nl.ndarray(
-            (4, nl.par_dim(128), 64), F32, buffer=ncc.sbuf.alloc(lambda i, p, width: (0, 8192 + i[0] * width))
+            (4, nl.par_dim(128), 64),
+            F32,
+            buffer=ncc.sbuf.alloc(lambda idx, pdim_size, fdim_size: (0, 8192 + idx[0] * fdim_size)),
         )
         banks = nl.ndarray((4, nl.par_dim(64), 128), F32, buffer=ncc.psum.mod_alloc(base_bank=2, num_bank_tiles=(3,)))
         for i in nl.affine_range(4):
@@ -264,8 +266,8 @@ def test_a_tensor_made_in_a_loop_keeps_the_address_of_its_first_iteration(api: t
 @pytest.mark.parametrize(
     ("buffer", "message"),
     [
-        (lambda ncc: ncc.sbuf.alloc(lambda index, partitions, width: 5), r"5 is no \(partition, byte\)"),
-        (lambda ncc: ncc.psum.alloc(lambda index, partitions, width: (0, 0)), r"\(bank, partition, byte\)"),
+        (lambda ncc: ncc.sbuf.alloc(lambda idx, pdim_size, fdim_size: 5), r"5 is no \(partition, byte\)"),
+        (lambda ncc: ncc.psum.alloc(lambda idx, pdim_size, fdim_size: (0, 0)), r"\(bank, partition, byte\)"),
         (lambda ncc: ncc.sbuf.mod_alloc(base_addr=0, num_free_tiles=(2, 2)), "for a tensor of 1 block dimensions"),
     ],
 )

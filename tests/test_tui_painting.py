@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sim.trace import Instructions, Meta, Strings, Trace
-from tests.handmade import make, vector
+from sim.trace import Engine, Instructions, Meta, Strings, Trace
+from tests.handmade import ins, make, move, vector
 from tests.synthetic import attention
 from trnprof.tui import actions, cells, ink, layout, pages
 from trnprof.tui.canvas import Canvas, clipped, safe, width_of
@@ -339,3 +339,14 @@ def test_a_real_profile_fills_the_screen_and_every_instruction_can_be_reached(pr
         assert session.card(row).title[:20] in "\n".join(lines(scene, 120, 36))
         row, seen = session.step(row, 1), seen + 1
     assert seen > 10
+
+
+@pytest.mark.parametrize("device", ["trn1", "trn2", "trn3"])
+def test_the_roofline_of_work_without_matmuls_fits_every_screen(device: str):
+    rows = [vector(0, 2000, 262_144), ins(Engine.SCALAR, 0, 1000, elements=131_072)]
+    trace = make(rows, [move(0, 2000, 700_000)], device=device, is_simulation=True)
+    scene = after(Session(trace), "roofline")
+    for width, height in [(w, h) for w in (40, 60, 80, 81, 100, 140, 240) for h in (10, 24, 36, 60)]:
+        shown = lines(scene, width, height)
+        assert len(shown) == height
+        assert all(cell_len(line) <= width for line in shown)

@@ -26,7 +26,7 @@ from sim.trace import Memory
 AHEAD_BYTES = 8192
 """Room that is kept free, bytes a partition: compilers spill ahead of need."""
 
-FILL = (1.0, 0.9, 0.8, 0.7)
+FILL = (1.0, 0.95, 0.9, 0.8, 0.7)
 """Shares of SBUF that are tried as the limit until every tile finds a contiguous place."""
 
 

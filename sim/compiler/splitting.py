@@ -14,6 +14,9 @@ from sim.memory import Layout, Storage
 from sim.program import Form, Program
 from sim.trace import Memory
 
+SMALLEST = 2048
+"""Bytes of a part: shorter rows are below what the documents recommend for transfers, should it be spilled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -79,7 +82,7 @@ def _parts(program: Program) -> dict[int, list[Part]]:
     found = {}
     for storage, spans in seen.items():
         groups = _groups(spans)
-        if len(groups) > 1:
+        if len(groups) > 1 and min(high - low for low, high in groups) >= SMALLEST:
             found[storage] = [_part(program.storages[storage], low, high) for low, high in groups]
     return found
 

@@ -50,7 +50,7 @@ def findings(kernel: Callable, arguments: Iterable[Any]) -> tuple[Finding, ...]:
         return ()
     faults = [*_signature(kernel), *_arguments(kernel, arguments)]
     for function in _reached(kernel):
-        faults += _constructs(function.__code__)
+        faults += _constructs(function.__code__, function.__code__.co_filename)
         faults += _classes(function)
     by_rule: dict[str, list[Fault]] = {}
     for fault in faults:
@@ -65,8 +65,8 @@ def _finding(rule: str, faults: list[Fault]) -> Finding:
     return Finding("unsupported_python", sentence, source=lines[0])
 
 
-def _at(code: CodeType, line: int | None = None) -> str:
-    return f"{code.co_filename}:{line or code.co_firstlineno}"
+def _at(code: CodeType) -> str:
+    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _signature(kernel: FunctionType) -> Iterator[Fault]:
@@ -125,14 +125,17 @@ def _class_fault(kind: type, function: FunctionType) -> Fault:
 
 
 @lru_cache(maxsize=4096)
-def _constructs(code: CodeType) -> tuple[Fault, ...]:
-    """Refused constructs in the source of one function; none when it has no source."""
+def _constructs(code: CodeType, path: str) -> tuple[Fault, ...]:
+    """Refused constructs in the source of one function; none when it has no source.
+
+    path : of the code, as code objects of different files may be equal
+    """
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, SyntaxError):
         return ()
-    return tuple(Fault(*rule, _at(code, first + node.lineno - 1)) for node in ast.walk(tree) for rule in _rules(node))
+    return tuple(Fault(*rule, f"{path}:{first + node.lineno - 1}") for node in ast.walk(tree) for rule in _rules(node))
 
 
 def _rules(node: ast.AST) -> Iterator[tuple[str, str]]:

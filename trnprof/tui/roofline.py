@@ -164,9 +164,9 @@ def _roof_names(plot: Plot, room: int) -> None:
         if row is None:
             continue
         name = ceiling.name.removeprefix("TensorE ")
-        text = next(
-            t for t in (f"{name} {_short(ceiling.value)}", clipped(name, room or 20)) if width_of(t) < (room or 99)
-        )
+        text = f"{name} {_short(ceiling.value)}"
+        if room and width_of(text) >= room:
+            text = clipped(name, room - 1)
         if room:
             taken.add(row)
             plot.canvas.put(plot.x + plot.width + 1, plot.y + row, text, COMPUTE)

@@ -12,14 +12,14 @@ from sim.errors import InputError
 from sim.nki.session import builder
 from sim.trace import Memory
 
-Placer = Callable[[tuple[int, ...], int, int], tuple[int, ...]]
+Placer = Callable[..., tuple[int, ...]]
 
 
 class Buffer:
     """Where a tensor lives, and where its blocks lie.
 
-    place : (block index, partitions, bytes a partition) -> (first partition, byte) in SBUF,
-            (bank, first partition, byte in the bank) in PSUM; None leaves it to the emulator
+    place : (idx, pdim_size, fdim_size), the block's index, partitions and bytes a partition -> (first partition, byte)
+            in SBUF, (bank, first partition, byte in the bank) in PSUM; None leaves it to the emulator
     """
 
     __slots__ = ("memory", "place")
@@ -35,7 +35,7 @@ class Buffer:
         """
         if self.place is None:
             return None
-        given = self.place(block, shape[0], width)
+        given = self.place(idx=block, pdim_size=shape[0], fdim_size=width)
         try:
             numbers = tuple(int(number) for number in given)
         except TypeError:
@@ -78,9 +78,9 @@ class SbufSpace:
     ) -> Buffer:
         """Blocks rotate through `num_free_tiles` places of their own size."""
 
-        def place(index: tuple[int, ...], partitions: int, width: int) -> tuple[int, ...]:
-            partition = _modulo(base_partition, tuple(num_par_tiles), index, partitions)
-            return partition, _modulo(base_addr, tuple(num_free_tiles), index, width)
+        def place(idx: tuple[int, ...], pdim_size: int, fdim_size: int) -> tuple[int, ...]:
+            partition = _modulo(base_partition, tuple(num_par_tiles), idx, pdim_size)
+            return partition, _modulo(base_addr, tuple(num_free_tiles), idx, fdim_size)
 
         return Buffer(Memory.SBUF, place)
 
@@ -108,10 +108,10 @@ class PsumSpace:
     ) -> Buffer:
         """Blocks rotate through `num_bank_tiles` banks."""
 
-        def place(index: tuple[int, ...], partitions: int, width: int) -> tuple[int, ...]:
-            bank = _modulo(base_bank, tuple(num_bank_tiles), index, 1)
-            partition = _modulo(base_partition, tuple(num_par_tiles), index, partitions)
-            return bank, partition, _modulo(base_addr, tuple(num_free_tiles), index, width)
+        def place(idx: tuple[int, ...], pdim_size: int, fdim_size: int) -> tuple[int, ...]:
+            bank = _modulo(base_bank, tuple(num_bank_tiles), idx, 1)
+            partition = _modulo(base_partition, tuple(num_par_tiles), idx, pdim_size)
+            return bank, partition, _modulo(base_addr, tuple(num_free_tiles), idx, fdim_size)
 
         return Buffer(Memory.PSUM, place)
 

@@ -65,7 +65,7 @@ class BlockTensor:
     def _fault(self, message: str) -> InputError:
         return InputError(f"`{self.name or 'tensor'}` {list(self.shape)}: {message}", source=builder().where())
 
-    def __getitem__(self, key: Any) -> Tile:
+    def __getitem__(self, key: Any) -> Tile | BlockTensor:
         if isinstance(key, Grid):
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
@@ -74,22 +74,49 @@ class BlockTensor:
             items = tuple(spread(items, self.ndim))
         place = tuple([self._number(item, size) for item, size in zip(items, self.blocks)])
         rest = items[depth:]
+        if None in place:
+            return self._part(place, rest)
         return self.block(place)[rest] if rest else self.block(place).whole()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         from sim.nki.legacy.assignment import assign
 
         references = sys.getrefcount(value)
-        assign(self[key], value, references)
+        target = self[key]
+        if isinstance(target, BlockTensor):
+            raise self._several()
+        assign(target, value, references)
 
-    def _number(self, item: Any, size: int) -> int:
+    def _part(self, place: tuple[int | None, ...], rest: tuple) -> BlockTensor:
+        """The tensor of those blocks that have the given numbers; None stands for every number."""
+        if any(item != slice(None) for item in rest):
+            raise self._several()
+        free = [dim for dim, number in enumerate(place) if number is None]
+
+        def make(index: tuple[int, ...]) -> Tile:
+            whole = list(place)
+            for dim, number in zip(free, index):
+                whole[dim] = number
+            return self.block(tuple(whole))
+
+        sizes = tuple([self.blocks[dim] for dim in free])
+        return BlockTensor(sizes + self.tile_shape, len(sizes), self.dtype, self.name, make)
+
+    def _number(self, item: Any, size: int) -> int | None:
+        """The number that an index gives a block dimension, or None for the whole dimension."""
         if isinstance(item, (int, np.integer)):
             return int(item) if item >= 0 else int(item) + size
         if isinstance(item, Affine) and not any(item.steps):
             return item.const
-        if isinstance(item, slice) and size == 1:
-            return 0
-        raise UnsupportedError(
+        if isinstance(item, slice):
+            if size == 1:
+                return 0
+            if item == slice(None):
+                return None
+        raise self._several()
+
+    def _several(self) -> UnsupportedError:
+        return UnsupportedError(
             f"`{self.name or 'tensor'}` {list(self.shape)}: several blocks in one operand",
             source=builder().where(),
             remedy="index block dimensions with one number each",

@@ -64,6 +64,7 @@ def combine(name: str, x: Any, y: Any, dtype: Any = None, mask: Any = None) -> T
         raise InputError(f"{call}: at least one of x, y must be a tile", source=builder().where())
     if dtype is None:
         dtype = dtypes.bool_ if name in COMPARISONS + LOGICAL else promoted(x, y)
+        dtype = dtypes.float32 if name == "divide" and dtype in dtypes.INTEGERS else dtype
     frame = tiles[0].shape if len(tiles) == 1 else _frame(call, *tiles)
     part = Cut(call, mask, frame, x, y)
     if part.empty:

@@ -29,6 +29,10 @@ class Rows(Index):
         super().__init__(view, True, stride)
         self.size = size
 
+    def box(self, kept: slice) -> Rows:
+        """The rows that some of the index tile's partitions name."""
+        return Rows(self.view[kept], self.stride, self.size)
+
 
 def index(tile: Tile, items: tuple) -> Tile:
     """A view by index tensors, which broadcast together; slices among them add dimensions of their own."""
@@ -69,6 +73,31 @@ def _reaches(layout: Layout, items: tuple) -> tuple[tuple[int, int, int], ...]:
         const = item.const if isinstance(item, Affine) else item
         reaches.append((stride, const - low, size - 1 - (high - const)))
     return tuple(reaches)
+
+
+def overrunning(tile: Tile, items: tuple) -> Tile:
+    """A view by numbers and slices, of which some run past their dimension until a mask cuts them."""
+    first, spans, axis = [], [], 0
+    for item, size, stride in zip(spread(items, tile.ndim), tile.layout.shape, tile.layout.strides):
+        if isinstance(item, slice):
+            start, step = item.start or 0, item.step or 1
+            stop = size if item.stop is None else item.stop
+            if stop > size and start >= 0 and step > 0:
+                spans.append((axis, Affine((), (), start), len(range(start, stop, step)), step, size, stride))
+                item = slice(0, 1)
+        first.append(item)
+        axis += isinstance(item, slice) or (axis == 0 and tile.layout.pitch > 0)
+    view = NkiTensor.__getitem__(tile, tuple(first))
+    shape, strides, offset = list(view.layout.shape), list(view.layout.strides), view.offset
+    bounds = []
+    for axis, start, count, step, size, stride in spans:
+        shape[axis], strides[axis] = count, stride * step
+        offset += start.const * stride
+        sizes = tuple(count if a == axis else 1 for a in range(len(shape)))
+        bounds.append((Affine(sizes, tuple(step if a == axis else 0 for a in range(len(shape))), start.const), size))
+    layout = view.layout
+    shaped = Layout(tuple(shape), tuple(strides), layout.dtype, layout.memory, layout.pitch)
+    return Tile(tile.storage, shaped, offset, tile.indirection, tile.bounds + tuple(bounds))
 
 
 def _by_pattern(tile: Tile, items: tuple) -> Tile:
@@ -134,6 +163,8 @@ class _Pattern:
                 self._along(item, size, stride, dim)
             elif isinstance(item, slice):
                 start, stop, step = item.indices(size)
+                if item.stop is not None and item.stop > size:
+                    raise self._fault(self.tile, f"slice {start}:{item.stop} runs past dimension {dim} of size {size}")
                 self.offset += start * stride
                 (self.lead if dim < first else self.tail).append((len(range(start, stop, step)), stride * step))
             elif isinstance(item, NkiTensor):

@@ -246,7 +246,7 @@ def device_print(prefix: str, x: Any, *, mask: Any = None, **options: Any) -> No
     """Print a tile's values to stderr."""
     view = operand(x, "nl.device_print")
     shown = view.array() if isinstance(view, Tile) and builder().values else view
-    print(prefix, shown, file=sys.stderr)  # noqa: T201
+    print(prefix, shown, file=sys.stderr)
 
 
 def static_cast(input_data: Any, dtype: Any) -> Any:

@@ -65,6 +65,11 @@ class Tile(NkiTensor):
                     return index(self, items)
         if self.bounds:
             self.check("index")
+        for item, size in zip(items, self.layout.shape):
+            if type(item) is slice and item.stop is not None and item.stop > size:
+                from sim.nki.legacy.indexing import overrunning
+
+                return overrunning(self, items)
         return Tile.of(NkiTensor.__getitem__(self, items))
 
     def whole(self) -> Tile:
@@ -94,9 +99,13 @@ class Tile(NkiTensor):
             offset += first * stride
             shape.append(last - first)
             kept.append(slice(first, last))
+        rows = self.indirection
+        if rows is not None and rows.vector:
+            offset -= kept[0].start * layout.strides[0]
+            rows = rows.box(kept[0])
         part = Layout(tuple(shape), layout.strides, layout.dtype, layout.memory, layout.pitch)
         bounds = tuple((_clip(expression, kept), size) for expression, size in self.bounds)
-        return Tile(self.storage, part, offset, self.indirection, bounds)
+        return Tile(self.storage, part, offset, rows, bounds)
 
     def check(self, call: str) -> None:
         """raises: InputError when an index reaches outside its dimension, or the values are not there yet."""
@@ -116,8 +125,8 @@ class Tile(NkiTensor):
 
     # -- views that legacy code names differently --------------------------------------------------
 
-    def reshape(self, *shape: Any) -> Tile:
-        return Tile.of(super().reshape(*shape))
+    def reshape(self, *sizes: Any, shape: Any = None) -> Tile:
+        return Tile.of(super().reshape(*(sizes if shape is None else (tuple(shape),))))
 
     def permute(self, dims: tuple[int, ...]) -> Tile:
         return Tile.of(super().permute(dims))
