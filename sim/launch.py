@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from importlib.machinery import SourceFileLoader
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -285,7 +286,8 @@ class _Tracing:
         shape = value.shape if isinstance(value, TensorSpec) else array.shape
         if not shape or min(shape) < 1:
             raise InputError(f"argument {name}: shape {list(shape)} has no elements or no dimension")
-        storage = self.program.allocate(tuple(shape), kind, Memory.HBM, name, role="IN", buffer="shared_hbm")
+        buffer = "shared_hbm" if self.grid else "private_hbm"
+        storage = self.program.allocate(tuple(shape), kind, Memory.HBM, name, role="IN", buffer=buffer)
         if self.program.values:
             if isinstance(value, TensorSpec):
                 raise InputError(f"argument {name}: a TensorSpec has no data", remedy="pass an array, or values=False")
@@ -437,7 +439,8 @@ def load(path: str, device: str = "trn2") -> Any:
 def _import(where: Path, device: str) -> ModuleType:
     path = where.resolve()
     root, package = _package(path)
-    spec_ = importlib.util.spec_from_file_location(f"{package}.{path.stem}" if package else path.stem, path)
+    name = f"{package}.{path.stem}" if package else path.stem
+    spec_ = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, str(path)))
     module = importlib.util.module_from_spec(spec_)
     folders = [str(path.parent), str(root)] if package else [str(path.parent)]
     sys.path[:0] = folders
@@ -446,6 +449,9 @@ def _import(where: Path, device: str) -> ModuleType:
             spec_.loader.exec_module(module)
     except TrnprofError:
         raise
+    except SyntaxError as error:
+        at = f"{where}:{error.lineno}" if error.lineno else str(where)
+        raise InputError(f"SyntaxError: {error.msg}", source=at) from error
     except (Exception, SystemExit) as error:
         at = _raised_at(error, None) or str(where)
         raise InputError(f"{type(error).__name__} while importing: {error}", source=at) from error

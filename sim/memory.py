@@ -319,10 +319,7 @@ def _bounds(item: tuple, size: int, dim: int) -> tuple[int, int, int]:
     wanted = item[1]
     if wanted is not None and wanted > size:
         raise InputError(f"slice {item[0] or 0}:{wanted} runs past dimension {dim} of size {size}")
-    count = len(range(start, stop, step))
-    if count == 0:
-        raise InputError(f"slice {start}:{stop} of dimension {dim} (size {size}) is empty")
-    return start, count, step
+    return start, len(range(start, stop, step)), step
 
 
 def merge_dims(shape: Iterable[int], strides: Iterable[int]) -> list[tuple[int, int]]:

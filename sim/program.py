@@ -181,6 +181,8 @@ class Program:
     """int64[storages]: instruction before which each storage was allocated."""
     immediate: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     """int32[n]: equal where the values that a form does not hold (constants of an ALU operation) are equal."""
+    asked: tuple[tuple, ...] = ()
+    """Options of the call, of each form that a call made: what the kernel asked for."""
     kernel: str = ""
 
     def __len__(self) -> int:
@@ -219,6 +221,7 @@ class ProgramBuilder:
         self.findings: list[Finding] = []
         self._forms: dict[Hashable, int] = {}
         self.forms: list[Form] = []
+        self._asked: list[tuple] = []
         self._form: list[int] = []
         self._immediate: list[int] = []
         self._immediates: dict[Hashable, int] = {}
@@ -303,7 +306,7 @@ class ProgramBuilder:
 
         Shared HBM is one tensor for all programs of a launch grid: the n-th allocation of each program is the same.
         """
-        source = self.here()
+        source = self.here() if role == "INTERNAL" else NONE
         shared = self._shared_again(shape, dtype) if buffer == "shared_hbm" and self.grid else None
         if shared is not None:
             return shared
@@ -516,11 +519,16 @@ class ProgramBuilder:
             return self._immediates.setdefault(object(), len(self._immediates))
 
     def _describe(self, op: Op, operands: tuple[View, ...], static: tuple) -> int:
+        layouts = tuple(view.layout for view in operands)
         try:
-            form = op.describe(self.device, tuple(view.layout for view in operands), *static)
+            for view, layout in zip(operands, layouts):
+                if 0 in layout.shape:
+                    raise InputError(f"`{view.storage.name}`: a slice of shape {list(layout.shape)} is empty")
+            form = op.describe(self.device, layouts, *static)
         except InputError as error:
             raise self._placed(op, error) from None
         self.forms.append(form)
+        self._asked.append(static)
         return len(self.forms) - 1
 
     def _placed(self, op: Op, error: InputError) -> InputError:
@@ -563,6 +571,7 @@ class ProgramBuilder:
         return Program(
             device=self.device,
             forms=tuple(self.forms),
+            asked=tuple(self._asked),
             storages=tuple(self.storages),
             regions=tuple(self.regions),
             strings=self.strings,

@@ -79,8 +79,9 @@ def _neuron_dtypes() -> types.ModuleType:
     module = types.ModuleType("neuron_dtypes")
 
     def static_cast(array: Any, dtype: Any) -> Any:
-        target, source = dtypes.parse(dtype), array.dtype
-        if source in dtypes.PACKED:
+        target, source = dtypes.parse(dtype), getattr(array, "dtype", None)
+        array = array if source is not None else np.asarray(array)
+        if source is not None and source in dtypes.PACKED:
             numbers = dtypes.unpack(np.asarray(array), source)
             array = numbers.reshape(*numbers.shape[:-2], -1)
         if target in dtypes.PACKED:

@@ -6,6 +6,7 @@ kernels went through an optimising middle end, whose steps are passes here.
 
 from __future__ import annotations
 
+from sim.compiler.assignment import assign
 from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
@@ -17,6 +18,7 @@ __all__ = [
     "UNBOUNDED",
     "WINDOWS",
     "Options",
+    "assign",
     "dense_bytes",
     "engines",
     "hoist",
@@ -32,6 +34,8 @@ def rewrite(program: Program, options: Options) -> Program:
     """The program as its compiler would hand it to the engines."""
     if options.rename:
         program = rename(program)
+    if options.assign:
+        program = assign(program)
     if options.split:
         program = split(program)
     if options.hoist:

@@ -24,6 +24,8 @@ class Options:
     windows: tuple[int, ...] = WINDOWS["current"]
     """Per engine (Tensor, Vector, Scalar, GpSimd, Sync): instructions among which the oldest ready one goes first.
     1 is strictly in order. Sync only triggers DMAs, which the compiler orders freely."""
+    assign: bool = False
+    """Choose engines that the kernel leaves open as compilers of the legacy API do."""
     split: bool = False
     """Give parts of a tile that are never accessed together places of their own."""
     hoist: bool = False
@@ -53,6 +55,7 @@ class Options:
         return cls(
             generation=generation,
             windows=WINDOWS[generation],
+            assign=legacy,
             split=legacy,
             hoist=legacy,
             share=legacy,

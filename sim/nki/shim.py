@@ -7,7 +7,6 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +27,23 @@ class Setting:
     """One `Run` a kernel launch, in order."""
 
 
-setting: ContextVar[Setting | None] = ContextVar("setting", default=None)
+class _Settings:
+    """The settings in force, innermost last; one for all threads, as `sys.modules` is."""
+
+    def __init__(self) -> None:
+        self._open: list[Setting] = []
+
+    def get(self) -> Setting | None:
+        return self._open[-1] if self._open else None
+
+    def enter(self, current: Setting) -> None:
+        self._open.append(current)
+
+    def leave(self) -> None:
+        self._open.pop()
+
+
+setting = _Settings()
 
 MODULES = {
     "nki": "sim.nki.package",
@@ -113,14 +128,14 @@ def stand_ins(device: str = "trn2", values: bool = True, seed: int = 0) -> Itera
         del sys.modules[name]
     refuser = _Refuser()
     current = Setting(device, values, seed)
-    token = setting.set(current)
+    setting.enter(current)
     sys.meta_path.insert(0, refuser)
     try:
         for public, private in MODULES.items():
             _install(public, private)
         yield current
     finally:
-        setting.reset(token)
+        setting.leave()
         sys.meta_path.remove(refuser)
         for name in [name for name in sys.modules if name.split(".")[0] in ROOTS]:
             del sys.modules[name]

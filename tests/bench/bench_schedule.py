@@ -1,46 +1,35 @@
 """How fast a program becomes a schedule: `pytest tests/bench/bench_schedule.py`; no timed assertions.
 
-The GEMM stream is bf16, K = 8 tiles deep, fed by two loads a matrix multiplication and drained by one copy and one
-store a tile; the random stream has all engines, ports, tables and dependences at all distances.
+The GEMM stream is bf16, blocks of 4 x 4 tiles and 8 tiles deep: a load for two matrix multiplications, a copy and a
+store for each tile; the random stream has all engines, ports, tables and dependences at all distances.
 """
 
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from programs import Builder
-
 from sim import allocation, compiler, dependences
 from sim import schedule as scheduling
+from sim.memory import View
 from sim.program import Program, Role
 from sim.record import record
 from sim.trace import Engine
+from tests.programs import Builder
 
 R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
 INSTRUCTIONS = 1_000_000
-DEPTH = 8
+BLOCK, DEPTH = 4, 8
 
 
 class Stream(Builder):
     """A builder that repeats known forms cheaply."""
 
-    def again(self, key: str, *operands) -> None:
-        number = self.known.get(key)
-        if number is None:
-            self.forms[key](*operands)
-            self.known[key] = self.program._form[-1]
-        else:
-            self.program.append(number, tuple(operands))
-
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.known: dict[str, int] = {}
+        self.known: dict[object, int] = {}
         self.forms = {
             "load a": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=900_000, service_ps=400_000),
             "load b": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=900_000, service_ps=400_000),
@@ -54,26 +43,34 @@ class Stream(Builder):
             "copy": lambda a, b: self.op(Engine.VECTOR, (W, a), (R, b), occupancy=600_000, latency=690_000),
         }
 
+    def again(self, key: object, *operands: View) -> None:
+        number = self.known.get(key)
+        if number is None:
+            self.forms[key](*operands)
+            self.known[key] = self.program._form[-1]
+        else:
+            self.program.append(number, tuple(operands))
+
 
 def gemm(instructions: int = INSTRUCTIONS) -> Program:
     build = Stream()
     left, right = build.hbm(128, 128 * DEPTH), build.hbm(128, 512 * DEPTH)
     result = build.hbm(128, 512, role="OUT")
-    a = [build.sbuf(128) for _ in range(2 * DEPTH)]
-    b = [build.sbuf(512) for _ in range(2 * DEPTH)]
+    a, b = ([build.sbuf(size) for _ in range(BLOCK * DEPTH)] for size in (128, 512))
     c, d = [build.psum(512) for _ in range(4)], [build.sbuf(512) for _ in range(4)]
     lefts = [build.cut_columns(left, 128 * k, 128) for k in range(DEPTH)]
     rights = [build.cut_columns(right, 512 * k, 512) for k in range(DEPTH)]
-    tile = 0
     while len(build.program) < instructions:
-        for k in range(DEPTH):
-            slot = (tile * DEPTH + k) % (2 * DEPTH)
-            build.again("load a", a[slot], lefts[k])
-            build.again("load b", b[slot], rights[k])
-            build.again("add" if k else "first", c[tile % 4], a[slot], b[slot])
-        build.again("copy", d[tile % 4], c[tile % 4])
-        build.again("store", result, d[tile % 4])
-        tile += 1
+        for slot in range(BLOCK * DEPTH):
+            build.again("load a", a[slot], lefts[slot % DEPTH])
+            build.again("load b", b[slot], rights[slot % DEPTH])
+        for tile in range(BLOCK * BLOCK):
+            row, column = divmod(tile, BLOCK)
+            for k in range(DEPTH):
+                operands = c[tile % 4], a[row * DEPTH + k], b[column * DEPTH + k]
+                build.again("add" if k else "first", *operands)
+            build.again("copy", d[tile % 4], c[tile % 4])
+            build.again("store", result, d[tile % 4])
     return build.finish()
 
 

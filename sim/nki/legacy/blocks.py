@@ -70,13 +70,23 @@ class BlockTensor:
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
         depth = len(self.blocks)
-        if len(items) < depth or EllipsisType in map(type, items):
+        if EllipsisType in map(type, items):
             items = tuple(spread(items, self.ndim))
         place = tuple([self._number(item, size) for item, size in zip(items, self.blocks)])
+        place += (None,) * (depth - len(place))
         rest = items[depth:]
         if None in place:
             return self._part(place, rest)
         return self.block(place)[rest] if rest else self.block(place).whole()
+
+    def whole(self) -> Tile:
+        """The only block, as a view.
+
+        raises: UnsupportedError when there are several
+        """
+        if any(size != 1 for size in self.blocks):
+            raise self._several()
+        return self.block((0,) * len(self.blocks)).whole()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         from sim.nki.legacy.assignment import assign

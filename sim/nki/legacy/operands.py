@@ -30,7 +30,7 @@ def operand(value: Any, call: str) -> Any:
     if isinstance(value, Tile) or value is None:
         return value
     if isinstance(value, BlockTensor):
-        return value[...]
+        return value.whole()
     if isinstance(value, NkiTensor):
         return Tile.of(value)
     return value.item() if isinstance(value, np.generic) else value

@@ -192,7 +192,10 @@ def nc_matmul(
     name: str | None = None,
     **options: Any,
 ) -> Tile:
-    """stationary.T @ moving in a new fp32 PSUM tile; `tile += nc_matmul(…)` accumulates."""
+    """stationary.T @ moving in a new fp32 PSUM tile; `tile += nc_matmul(…)` accumulates.
+
+    An operand in PSUM is copied to SBUF first, which the engine reads; nki-samples hand over what `nc_transpose` gives.
+    """
     call = "nki.isa.nc_matmul"
     left, right = tile(stationary, call, "stationary"), tile(moving, call, "moving")
     mode = _mode(perf_mode)
@@ -212,7 +215,7 @@ def nc_matmul(
     left.check(call)
     right.check(call)
     isa.nc_matmul(
-        result.part(kept), left, right, is_stationary_onezero, is_moving_onezero, is_transpose, False,
+        result.part(kept), in_sbuf(left), in_sbuf(right), is_stationary_onezero, is_moving_onezero, is_transpose, False,
         tile_position, tile_size, mode, name,
     )  # fmt: skip
     return result.returned(kept)

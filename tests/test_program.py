@@ -1,0 +1,64 @@
+"""What a builder remembers of the newest instructions, and where in the user's code they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim import spec
+from sim.nki import isa as nisa
+from sim.nki import language as nl
+from sim.nki import session
+from sim.program import ProgramBuilder
+
+SHAPE = (128, 8)
+
+
+@pytest.fixture
+def program():
+    with session.building(ProgramBuilder(spec.device("trn2"))) as made:
+        yield made
+
+
+def test_a_redirected_instruction_is_known_by_its_new_target(program):
+    nisa.memset(nl.ndarray(SHAPE, nl.float32), 0.0)
+    old, new = nl.ndarray(SHAPE, nl.float32), nl.ndarray(SHAPE, nl.float32)
+    nisa.memset(old, 1.0)
+    made = program.maker(old.storage)
+    assert made.index == 1
+    assert program.redirect(made, old.storage, new)
+    assert program.maker(new.storage).operands == (new,)
+    assert (new.array() == 1).all()
+
+
+def test_another_program_of_the_grid_does_not_see_what_was_made_before(program):
+    place = program.leave()
+    tile = nl.ndarray(SHAPE, nl.float32)
+    nisa.memset(tile, 0.0)
+    assert program.maker(tile.storage) is not None
+    program.resume(place)
+    assert program.maker(tile.storage) is None
+
+
+def test_every_call_has_the_line_of_the_user(program):
+    first = program.here.__func__.__code__.co_firstlineno
+    lines = []
+    for _ in range(2):
+        tile = nl.ndarray(SHAPE, nl.float32)
+        nisa.memset(tile, 0.0), nl.exp(
+            tile,
+        )
+        lines.append([program.strings[source] for source in program._source[-2:]])
+    text = Path(__file__).read_text().splitlines()
+    start = next(n for n, line in enumerate(text, 1) if "nisa.memset(tile, 0.0), nl.exp(" in line and "if" not in line)
+    assert first
+    assert lines == [[f"{__file__}:{start}", f"{__file__}:{start}"]] * 2
+
+
+def test_equal_code_of_two_files_keeps_its_own_lines(program):
+    tile, lines = nl.ndarray(SHAPE, nl.float32), []
+    for name in ("one.py", "two.py"):
+        exec(compile("\nmemset(tile, 0.0)", name, "exec"), {"memset": nisa.memset, "tile": tile})
+        lines.append(program.strings[program._source[-1]])
+    assert lines == ["one.py:2", "two.py:2"]
