@@ -42,18 +42,13 @@ def test_another_program_of_the_grid_does_not_see_what_was_made_before(program):
 
 
 def test_every_call_has_the_line_of_the_user(program):
-    first = program.here.__func__.__code__.co_firstlineno
-    lines = []
+    tile = nl.ndarray(SHAPE, nl.float32)
     for _ in range(2):
-        tile = nl.ndarray(SHAPE, nl.float32)
-        nisa.memset(tile, 0.0), nl.exp(
-            tile,
-        )
-        lines.append([program.strings[source] for source in program._source[-2:]])
+        nisa.memset(tile, 0.0)  # first
+        nl.exp(tile)  # second
     text = Path(__file__).read_text().splitlines()
-    start = next(n for n, line in enumerate(text, 1) if "nisa.memset(tile, 0.0), nl.exp(" in line and "if" not in line)
-    assert first
-    assert lines == [[f"{__file__}:{start}", f"{__file__}:{start}"]] * 2
+    lines = [next(n for n, line in enumerate(text, 1) if line.endswith(f"  # {name}")) for name in ("first", "second")]
+    assert [program.strings[source] for source in program._source] == [f"{__file__}:{line}" for line in 2 * lines]
 
 
 def test_equal_code_of_two_files_keeps_its_own_lines(program):
