@@ -226,7 +226,7 @@ class _Scene:
         raise self._full(tiles[placed], np.concatenate((tiles[:placed], fixed)))
 
     def _take_turns(self, tiles: np.ndarray, size: np.ndarray, first: np.ndarray, last: np.ndarray) -> str:
-        """Give each allocation site, else each size of tile, slots of its own; the name of what fits, "" for nothing."""
+        """Give each allocation site, else each size of tile, its own slots; the name of what fits, "" for nothing."""
         storages = [self.program.storages[index] for index in tiles.tolist()]
         sites: dict[tuple[int, int], int] = {}
         site = np.array([sites.setdefault((s.source, s.region), len(sites)) for s in storages], np.int64)

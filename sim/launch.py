@@ -9,8 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.machinery import SourceFileLoader
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from math import prod
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,6 @@ from sim.program import Program, ProgramBuilder, Role, TooManyValues
 from sim.record import record
 from sim.schedule import schedule
 from sim.trace import NONE, Finding, Memory, RegionKind, Trace
-
 
 PRECISION = "NKI_PRECISE_FP"
 """Environment variable: with 0, values of low precision are not rounded. Time is that of the real formats."""
@@ -58,7 +57,7 @@ def of_rank(value: Any, rank: int) -> Any:
     return value.values[rank]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """What one kernel launch gave."""
 
@@ -71,6 +70,11 @@ class Run:
     """`outputs` in the shape that the kernel returned them: one array, a tuple, a dict."""
     ranks: tuple[tuple[np.ndarray, ...], ...] | None = None
     """`outputs` of every rank; trace and program are those of rank 0."""
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(f"{output['dtype']}{output['shape']}" for output in self.trace.meta.outputs)
+        meta = self.trace.meta
+        return f"Run({meta.kernel} on {meta.device}, latency_ns={self.latency_ns:.1f}, outputs=({outputs}))"
 
     @property
     def latency_ns(self) -> float:
@@ -117,6 +121,8 @@ def run(
     target = spec.device(device)
     if not target.emulated:
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
+    if lnc not in (1, 2):
+        raise InputError(f"lnc={lnc!r}: a logical core has 1 or 2 physical cores")
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
     if ranks < 1:

@@ -1,7 +1,7 @@
 """Buffers that take turns: the places of tiles when each allocation site has a few of its own.
 
-Optimising compilers give a tile that a loop allocates two buffers, so that one is filled while the other is used. A site
-needs as many slots as tiles of it are alive at once, and gets a multiple of that as far as memory allows.
+Optimising compilers give a tile that a loop allocates two buffers, so that one is filled while the other is used. A
+site needs as many slots as tiles of it are alive at once, and gets a multiple of that as far as memory allows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ ALIGNMENT = 16
 
 SMALL, ZONE = 256, 8
 """Tiles of up to 1/256 of a partition are small, and take up to 1/8 of it."""
+
 
 def place(
     site: np.ndarray,

@@ -37,7 +37,7 @@ HOST_PACKAGES = ("aws_embedded_metrics", "boto3", "botocore", "fabric2", "parami
 """What their test tools import to talk to real machines; nothing of it is called here."""
 
 _stack = ExitStack()
-_current: dict[str, str] = {}
+_current: dict[str, Any] = {}
 
 
 class Anything:
@@ -116,8 +116,18 @@ def _keep_packed_dtypes() -> None:
 
         return made
 
+    def joining(join: Callable) -> Callable:
+        def joined(arrays: Any, *args: Any, **named: Any) -> Any:
+            parts = list(arrays)
+            array = join(parts, *args, **named)
+            return dtypes.Packed(array, parts[0].dtype) if isinstance(parts[0], dtypes.Packed) else array
+
+        return joined
+
     for name in ("zeros", "empty", "ones"):
         setattr(np, name, keeping(getattr(np, name)))
+    for name in ("stack", "concatenate"):
+        setattr(np, name, joining(getattr(np, name)))
 
 
 def _orchestrator() -> types.ModuleType:
@@ -230,6 +240,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     try:
         with _deadline(SECONDS):
             yield
+        if "latency_us" not in _current:
+            _current["refused"] = True
     except BaseException as error:
         if not isinstance(error, (pytest.skip.Exception, KeyboardInterrupt)):
             _current.setdefault("reason", _reason(error))
@@ -275,6 +287,7 @@ class Emulator:
         _current["latency_us"] = round(run.latency_ns / 1e3, 2)
         _current["verdict"] = _verdict(run.trace)
         _current["findings"] = sorted({finding.kind for finding in run.findings})
+        _current["first_finding"] = run.findings[0].sentence + f" ({run.findings[0].source})" if run.findings else ""
         if run.outputs is None:
             _current["right"] = None
             return

@@ -383,7 +383,7 @@ def test_words_that_the_terminal_lacks_do_not_stop_a_result(kept: str) -> None:
     assert "bound" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["summary", "roofline"])
+@pytest.mark.parametrize("command", ["summary", "roofline", "web"])
 def test_a_missing_trace_is_one_line_on_stderr(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fails(capsys, command, "nope") == (1, "trnprof: nope: no such trace\n")
 

@@ -22,13 +22,15 @@ def program():
 
 
 def test_a_redirected_instruction_is_known_by_its_new_target(program):
-    nisa.memset(nl.ndarray(SHAPE, nl.float32), 0.0)
+    first = nl.ndarray(SHAPE, nl.float32)
+    nisa.memset(first, 0.0)
     old, new = nl.ndarray(SHAPE, nl.float32), nl.ndarray(SHAPE, nl.float32)
     nisa.memset(old, 1.0)
     made = program.maker(old.storage)
     assert made.index == 1
     assert program.redirect(made, old.storage, new)
     assert program.maker(new.storage).operands == (new,)
+    assert program.maker(first.storage).index == 0
     assert (new.array() == 1).all()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.errors import InputError
 from trnprof import cli, readers, words
 from trnprof.commands.arguments import parse
 
@@ -223,6 +224,17 @@ def test_a_kernel_that_does_nothing_is_not_given_a_bound(odd: str, capsys: pytes
     assert "bound" not in out.replace("bound by", "")
 
 
+def test_a_run_is_shown_in_one_line(odd: str) -> None:
+    run = sim.run(sim.load(f"{odd}::copied"), np.ones((128, 8), np.float32), rows=128)
+    assert repr(run) == f"Run(copied on trn2, latency_ns={run.latency_ns:.1f}, outputs=(float32[128, 8]))"
+
+
+@pytest.mark.parametrize("lnc", [0, 3, -1])
+def test_a_logical_core_has_one_or_two_cores(lnc: int, odd: str) -> None:
+    with pytest.raises(InputError, match="lnc="):
+        sim.run(sim.load(f"{odd}::copied"), np.ones((128, 8), np.float32), lnc=lnc)
+
+
 def test_a_kernel_that_ends_the_process_is_an_error(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, err = result(capsys, "run", f"{odd}::ends", "--arg", "x=fp32[128,8]", code=1)
     assert err.startswith(f"trnprof: {odd}:18: SystemExit")
@@ -281,6 +293,18 @@ def test_every_launch_of_a_script_is_recorded(script: Path, tmp_path: Path, caps
         assert Path(launch["trace"]).parent == tmp_path / "kept"
         window = readers.open(launch["trace"]).meta.window
         assert (window[1] - window[0]) / 1000 == launch["latency_ns"]
+
+
+def test_launches_of_an_earlier_run_do_not_mix_with_those_of_this_one(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    stale, mine = kept / "0007-other", kept / "0008-mine"
+    result(capsys, "run", "-o", str(stale), SILU, *ARGS)
+    mine.mkdir()
+    (mine / "notes.txt").touch()
+    result(capsys, "run", "-o", str(kept), str(script))
+    assert sorted(path.name for path in kept.iterdir()) == ["0000-silu_multiply", "0001-silu_multiply", "0008-mine"]
 
 
 def test_a_script_prints_where_it_always_does(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

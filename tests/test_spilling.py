@@ -7,10 +7,10 @@ import pytest
 
 import sim
 from sim.compiler import Options
+from sim.compiler.residency import needs_spilling, spill
 from sim.errors import CapacityError
 from sim.nki import isa, language
 from sim.nki.kernel import Kernel
-from sim.compiler.residency import needs_spilling, spill
 
 TILE = (128, 2048)
 COUNT = 40

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -296,31 +295,3 @@ def test_busy_intervals_of_dma_are_its_packets():
     trace = made([(0, 10, Engine.SYNC, "DMA")], [(3, 5, QueueType.DATA, 4)])
     start, end = busy(trace, Engine.DMA)
     assert (start.tolist(), end.tolist()) == ([3_000], [5_000])
-
-
-def test_a_million_rows_take_less_than_a_second():
-    rng = np.random.default_rng(0)
-    count = 1_000_000
-    start = np.sort(rng.integers(0, 1 << 40, count))
-    text = Strings()
-    opcodes = text.codes(("MATMUL", "ACTIVATE", "EVENT_SEMAPHORE"))
-    trace = Trace(
-        Meta(True, "trn2", "k", window=(0, 1 << 40), total_ps=1 << 40),
-        text,
-        Instructions(
-            start_ps=start,
-            end_ps=start + rng.integers(1, 1 << 20, count),
-            engine=rng.integers(0, 5, count).astype(np.int8),
-            opcode=rng.choice(opcodes, count).astype(np.int32),
-            flops=rng.integers(0, 1000, count),
-        ),
-        packets=Packets(start_ps=start, end_ps=start + 1000, queue_type=rng.integers(0, 7, count).astype(np.int8)),
-    )
-    summarize(made([(0, 10, Engine.TENSOR, "MATMUL")]))
-    assert min(_seconds(trace) for _ in range(5)) < 1
-
-
-def _seconds(trace: Trace) -> float:
-    before = time.perf_counter()
-    summarize(trace)
-    return time.perf_counter() - before

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sim import spec
 from sim.errors import InputError
 from sim.memory import Layout, View, contains, overlap
-from sim.nki.session import building
 from sim.nki import isa
+from sim.nki.session import building
 from sim.nki.tensor import DynamicSlice, NkiTensor
 from sim.program import ProgramBuilder
 from sim.trace import Memory

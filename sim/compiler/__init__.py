@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sim.compiler.assignment import assign
 from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
+from sim.compiler.distribution import distribute
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
 from sim.compiler.renaming import rename
@@ -20,6 +21,7 @@ __all__ = [
     "Options",
     "assign",
     "dense_bytes",
+    "distribute",
     "engines",
     "hoist",
     "operand_roles",
@@ -32,6 +34,7 @@ __all__ = [
 
 def rewrite(program: Program, options: Options) -> Program:
     """The program as its compiler would hand it to the engines."""
+    limit = int(program.device[options.sbuf_figure])
     if options.rename:
         program = rename(program)
     if options.assign:
@@ -39,5 +42,7 @@ def rewrite(program: Program, options: Options) -> Program:
     if options.split:
         program = split(program)
     if options.hoist:
-        program = hoist(program, int(program.device[options.sbuf_figure]))
+        program = hoist(program, limit)
+    if options.distribute:
+        program = distribute(program, limit)
     return program

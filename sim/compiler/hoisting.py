@@ -1,7 +1,7 @@
 """Work that is done once: equal computed values share one tile, and what made the others goes.
 
-Loads are left to `sim.compiler.residency`, which knows what is still resident. Computed values are shared here, for each
-allocation site whose distinct repeated values fit into SBUF together (facts of the timing prototype, section 8.2).
+Loads are left to `sim.compiler.residency`, which knows what is still resident. Computed values are shared here, for
+each allocation site whose distinct repeated values fit into SBUF together (facts of the timing prototype, 8.2).
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ class Options:
     """Give parts of a tile that are never accessed together places of their own."""
     hoist: bool = False
     """Compute equal values once, where those of an allocation site fit into SBUF together."""
+    distribute: bool = False
+    """Run each statement of an outermost affine loop for all iterations, and merge small neighbours."""
     share: bool = False
     """Do not load or compute again what is still resident."""
     spill: bool = False
@@ -58,6 +60,7 @@ class Options:
             assign=legacy,
             split=legacy,
             hoist=legacy,
+            distribute=legacy,
             share=legacy,
             spill=legacy,
             buffers=2 if legacy else 0,

@@ -53,9 +53,7 @@ def split(program: Program) -> Program:
             forms.append(_with_layout(forms[key[0]], key[1], narrow))
         form[index] = made[key]
     born = np.concatenate((program.born, np.zeros(len(storages) - len(program.storages), np.int64)))
-    return replace(
-        program, forms=tuple(forms), storages=tuple(storages), operands=operands, form=form, born=born
-    )
+    return replace(program, forms=tuple(forms), storages=tuple(storages), operands=operands, form=form, born=born)
 
 
 def _with_layout(form: Form, place: int, layout: Layout) -> Form:

@@ -23,6 +23,7 @@ from sim.trace import Engine, Memory, QueueType
 US = 1000
 """ns in a microsecond."""
 MEGA = 1e6
+"""Bytes in a megabyte."""
 QUEUE = "qCollective"
 MESH_STEPS = 2
 """Hops of the mesh inside an instance: between chips, inside a chip (intranode-collective-comm)."""

@@ -47,7 +47,7 @@ def place(grains, first, last, until, block, offset):
     A tile begins at a multiple of its size if it can, which keeps memory from being cut into odd pieces.
     grains, first, last : int64[n]
     until               : int64[grains of the memory], -1 where nothing lay yet
-    block               : smaller tiles go where a block of so many grains is in use in part, if they can; 0 for anywhere
+    block               : smaller tiles go where a block of so many grains is in use in part, if they can; 0: anywhere
     """
     for t in range(grains.size):
         found = np.int64(-1)

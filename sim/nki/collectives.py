@@ -127,9 +127,11 @@ class _Call:
             if len(kinds) > 1:
                 raise self.fault(f"other ranks of the group are at {' and '.join(kinds)}")
             if exchange is None:
-                return dict.fromkeys(offers, {place.rank: () for place in offers})
+                nothing = {place.rank: () for place in offers}
+                return dict.fromkeys(offers, nothing)
             results = exchange([offers[Place(rank, core)][1] for rank in self.group])
-            return dict.fromkeys(offers, dict(zip(self.group, results, strict=True)))
+            by_rank = dict(zip(self.group, results, strict=True))
+            return dict.fromkeys(offers, by_rank)
 
         return resolve
 

@@ -143,7 +143,8 @@ def meet(call: str, key: Hashable, members: Sequence[Place], offer: Any, resolve
         return resolve({own: offer})[own]
     missing = [member for member in members if member != own and (crew is None or member not in crew.places)]
     if missing:
-        remedy = "launch it as kernel[2]" if missing[0].rank == own.rank else f"run it with ranks={missing[-1].rank + 1}"
+        alone = missing[0].rank == own.rank
+        remedy = "launch it as kernel[2]" if alone else f"run it with ranks={missing[-1].rank + 1}"
         raise InputError(f"{call}: the launch has no {missing[0]}", source=program.where(), remedy=remedy)
     held = program.leave()
     taken = crew.meet(own, key, members, offer, resolve, f"{call} ({program.where()})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABCMeta
 from dataclasses import MISSING, fields
 from types import FunctionType
@@ -40,7 +41,7 @@ class NKIObject(metaclass=_Fields):
         """An attribute without annotation is a field for `@dataclass` too."""
         super().__init_subclass__(**named)
         cls._has_own_init = "__init__" in cls.__dict__
-        known = cls.__dict__.get("__annotations__", {})
+        known = inspect.get_annotations(cls)
         plain = [name for name, value in vars(cls).items() if name not in known and _is_default(name, value)]
         cls.__annotations__ = {**known, **dict.fromkeys(plain, Any)}
 

@@ -337,7 +337,8 @@ class NkiTensor(View):
         outside = self._outside(self.layout, start)
         held = index if isinstance(index, NkiTensor) else None
         if outside is not None:
-            return NkiTensor(self.storage, self.layout, self.offset, Index(held, False, stride, f"offset {value}: {outside}"))
+            index = Index(held, False, stride, f"offset {value}: {outside}")
+            return NkiTensor(self.storage, self.layout, self.offset, index)
         return NkiTensor(self.storage, self.layout, start, held if held is None else Index(held, False, stride))
 
     def _outside(self, layout: Layout, start: int) -> str | None:

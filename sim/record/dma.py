@@ -61,9 +61,14 @@ def _columns(strings: Strings) -> dict:
 
 
 def _side(form: Form, writes: bool) -> tuple[int, int]:
-    """(memory, bytes) of what a transfer reads or writes; operands after the first of a side are indices."""
+    """(memory, bytes) of what a transfer reads or writes; operands after the first of a side are indices.
+
+    Of a merged transfer every pair of operands counts.
+    """
     found = [layout for role, layout in zip(form.roles, form.layouts) if (role is not Role.READ) == writes]
-    return (int(found[0].memory), min(form.dma.bytes, found[0].nbytes)) if found else (NONE, 0)
+    pairs = len(form.roles) // 2
+    merged = pairs if form.roles == (Role.WRITE, Role.READ) * pairs else 1
+    return (int(found[0].memory), min(form.dma.bytes, merged * found[0].nbytes)) if found else (NONE, 0)
 
 
 def _variables(timed: Schedule, strings: Strings) -> np.ndarray:

@@ -56,7 +56,7 @@ def _dot(point: Point) -> tuple[str, ...]:
     return (
         words.plain(point.name, 40) + (" (baseline)" if point.baseline else ""),
         point.kind,
-        words.intensity(point.intensity),
+        words.quantity(point.intensity, "FLOP/B" if point.unit == "FLOP/s" else "elem/B"),
         words.estimate(words.quantity(point.achieved, point.unit), point.estimated),
         words.quantity(point.attainable, point.unit),
         words.share(point.share),

@@ -128,11 +128,22 @@ class Launches(list):
 
     def append(self, run: Run) -> None:
         kernel = run.trace.meta.kernel
+        if self.folder and not self:
+            _forget(self.folder)
         path = self.folder and self.folder / f"{len(self):04d}-{re.sub(r'[^0-9A-Za-z_.-]', '_', kernel)}"
         if path:
             _keep(run, path)
         self.code |= _judged(run)
         super().append({**result.record(run.trace), "trace": path and str(path)})
+
+
+def _forget(folder: Path) -> None:
+    """Remove the launches that an earlier run of a script left, and nothing else."""
+    import shutil
+
+    for old in folder.glob("[0-9][0-9][0-9][0-9]-*"):
+        if (old / "trnprof.json").is_file():
+            shutil.rmtree(old)
 
 
 def _run_script(args: Namespace) -> int:

@@ -12,6 +12,13 @@ def declare(parser: ArgumentParser) -> None:
 
 def execute(args: Namespace) -> None:
     """Serve the timeline of one or more traces to a browser."""
+    from pathlib import Path
+
+    from sim.errors import InputError
     from trnprof.web import serve
+
+    for trace in args.traces:
+        if not Path(trace).exists():
+            raise InputError(f"{trace}: no such trace")
 
     serve(args.traces, host=args.host, port=args.port, open_browser=args.open)
