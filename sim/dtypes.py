@@ -78,9 +78,7 @@ float8_e4m3fn_x4 = Format("float8_e4m3fn_x4", uint32, float8_e4m3fn)
 float8_e5m2_x4 = Format("float8_e5m2_x4", uint32, float8_e5m2)
 float4_e2m1fn_x4 = Format("float4_e2m1fn_x4", uint16, np.dtype(ml_dtypes.float4_e2m1fn))
 
-_WIDE = {
-    kind: Wide(kind.name, float32, narrow=kind) for kind in (bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2)
-}
+_WIDE = {kind: Wide(kind.name, float32, narrow=kind) for kind in (bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2)}
 
 _SHORT: dict[Any, str] = {
     float32: "fp32",

@@ -56,6 +56,16 @@ def row_sums(x, w):
     return out
 
 
+def chained(x, w):
+    """Small values, each from the one before, by one statement."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+    tile = language.load(w)
+    for row in language.affine_range(ROWS):
+        isa.reciprocal(tile[:, row + 1 : row + 2], tile[:, row : row + 1])
+    language.store(out[0], tile)
+    return out
+
+
 def carried(x, w):
     """Each iteration goes on with the sum of the one before."""
     out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
@@ -69,11 +79,13 @@ def carried(x, w):
 
 def overwritten(x, w):
     """An argument that changes while it is loaded again and again."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
     for row in language.affine_range(ROWS):
         more = language.ndarray(w.shape, w.dtype)
         isa.tensor_scalar(more, language.load(w), language.add, 1.0)
         language.store(w, more)
-    return w
+        language.store(out[row], more)
+    return out
 
 
 def updated(x, w):
@@ -91,14 +103,15 @@ def updated(x, w):
 
 
 def interleaved(x, w):
-    """Two tiles with one value, of which one is not complete when the other begins."""
+    """Two tiles with one value, of which the first is completed after the other is used."""
     out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
-    tiles = [language.ndarray(w.shape, w.dtype) for _ in range(2)]
+    late, early = (language.ndarray(w.shape, w.dtype) for _ in range(2))
+    isa.dma_copy(late[:, 0:256], w[:, 0:256])
     for half in (slice(0, 256), slice(256, 512)):
-        for tile in tiles:
-            isa.dma_copy(tile[:, half], w[:, half])
-    for row, tile in enumerate(tiles):
-        language.store(out[row], tile)
+        isa.dma_copy(early[:, half], w[:, half])
+    language.store(out[0], early)
+    isa.dma_copy(late[:, 256:512], w[:, 256:512])
+    language.store(out[1], late)
     return out
 
 
@@ -125,7 +138,7 @@ def products(x, w):
     return out
 
 
-KERNELS = (invariant, constants, row_sums, carried, overwritten, updated, interleaved, parts, products)
+KERNELS = (invariant, constants, row_sums, chained, carried, overwritten, updated, interleaved, parts, products)
 
 
 def traced(kernel, device: str = "trn2") -> Program:
@@ -227,6 +240,10 @@ def test_a_merged_instruction_pays_its_overhead_once():
     one = next(form for form in single.forms if form.call.endswith("reciprocal"))
     four = next(form for form in program.forms if form.call.endswith("reciprocal") and form.elements == ROWS)
     assert one.cost.occupancy_ps < four.cost.occupancy_ps < ROWS * one.cost.occupancy_ps
+
+
+def test_small_values_that_depend_on_one_another_stay_apart():
+    assert calls(distribute(traced(chained), LIMIT))["reciprocal"] == ROWS
 
 
 def test_a_loop_that_carries_a_value_is_left_alone():

@@ -184,6 +184,24 @@ def test_matmul_returns_fp32_in_psum(program: ProgramBuilder) -> None:
     assert np.allclose(got.array(), a.T @ b, rtol=1e-5)
 
 
+def test_a_matmuls_operands_in_psum_are_copied_to_sbuf(program: ProgramBuilder) -> None:
+    a, b = numbers((48, 96)), numbers((96, 80), seed=5)
+    transposed = nisa.nc_transpose(tile_of(program, a))
+    assert transposed.layout.memory is Memory.PSUM
+    got = nisa.nc_matmul(transposed, tile_of(program, b, Memory.PSUM))
+    assert np.allclose(got.array(), a @ b, rtol=1e-5)
+
+
+def test_free_dimensions_of_size_1_are_repeated(program: ProgramBuilder) -> None:
+    column = numbers((P, 1), seed=3)
+    for one, other in ((X, column), (column, X)):
+        got = nisa.tensor_tensor(tile_of(program, one), tile_of(program, other), op=nl.subtract)
+        assert got.shape == (P, N)
+        assert np.array_equal(got.array(), one - other)
+    masked = nisa.tensor_tensor(tile_of(program, X), tile_of(program, column), op=nl.multiply, mask=MASK)
+    assert np.array_equal(masked.array()[:40, :16], (X * column)[:40, :16])
+
+
 def test_a_matmuls_mask_names_the_axes_of_one_operand(program: ProgramBuilder) -> None:
     a, b = numbers((96, 48)), numbers((96, 80), seed=5)
     left, right = tile_of(program, a), tile_of(program, b)

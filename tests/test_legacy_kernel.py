@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -207,6 +208,11 @@ def test_every_program_of_a_grid_writes_its_part(api: types.SimpleNamespace) -> 
 # -- allocation ------------------------------------------------------------------------------------
 
 
+def behind(start: int, partition: int, fdim_size: int, pdim_size: int, idx: tuple[int, ...]) -> tuple[int, int]:
+    """An allocation function that orders its parameters in its own way."""
+    return partition, start + idx[0] * fdim_size
+
+
 def test_blocks_lie_where_the_kernel_puts_them(api: types.SimpleNamespace) -> None:
     nl, ncc = api.nl, api.ncc
 
@@ -219,7 +225,7 @@ def test_blocks_lie_where_the_kernel_puts_them(api: types.SimpleNamespace) -> No
         own = nl.ndarray(
             (4, nl.par_dim(128), 64),
             F32,
-            buffer=ncc.sbuf.alloc(lambda idx, pdim_size, fdim_size: (0, 8192 + idx[0] * fdim_size)),
+            buffer=ncc.sbuf.alloc(functools.partial(behind, 8192, 0)),
         )
         banks = nl.ndarray((4, nl.par_dim(64), 128), F32, buffer=ncc.psum.mod_alloc(base_bank=2, num_bank_tiles=(3,)))
         for i in nl.affine_range(4):

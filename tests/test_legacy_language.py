@@ -174,6 +174,14 @@ def test_an_untyped_number_counts_as_the_widest_of_its_kind(program: ProgramBuil
     assert nl.less(tile_of(program, numbers()), 1.5).dtype == np.bool_
 
 
+def test_a_quotient_of_integers_is_fp32(program: ProgramBuilder) -> None:
+    one, other = np.arange(1, 65, dtype=np.int32)[:, None], np.full((64, 1), 8, np.int32)
+    quotient = nl.divide(tile_of(program, one), tile_of(program, other))
+    assert quotient.dtype == np.float32
+    assert np.array_equal(quotient.array(), one / other)
+    assert nl.divide(tile_of(program, one), tile_of(program, other), dtype=np.int32).dtype == np.int32
+
+
 # -- reductions and composites ---------------------------------------------------------------------
 
 
@@ -223,6 +231,12 @@ def test_matmul_and_transpose(program: ProgramBuilder) -> None:
     assert np.allclose(
         nl.matmul(turned, tile_of(program, numbers((96, 8))), transpose_x=True).array(), x @ numbers((96, 8)), rtol=1e-5
     )
+
+
+def test_reshape_takes_the_sizes_or_the_shape(program: ProgramBuilder) -> None:
+    tile = tile_of(program, numbers())
+    for view in (tile.reshape(64, 4, 6), tile.reshape((64, 4, 6)), tile.reshape(shape=[64, 4, 6])):
+        assert (view.shape, view.storage) == ((64, 4, 6), tile.storage)
 
 
 def test_broadcasts_are_views_but_across_partitions(program: ProgramBuilder) -> None:
@@ -283,6 +297,9 @@ def test_rows_named_by_an_index_tile(program: ProgramBuilder) -> None:
     assert np.array_equal(target.array()[places[:, 0]], x[:4])
     nl.atomic_rmw(target[index, COLUMNS], nl.load(source[0:4]), np.add)
     assert np.array_equal(target.array()[places[:, 0]], 2 * x[:4])
+    late = nl.load(source[index, COLUMNS], mask=(arange(4)[:, None] > 1) & (COLUMNS >= 0))
+    assert late.kept == ((2, 4), (0, 24))
+    assert np.array_equal(late.array()[2:], x[[127, 0]])
     with pytest.raises(UnsupportedError, match="an index tile on an on-chip tensor"):
         _ = tile_of(program, x)[index, COLUMNS]
 

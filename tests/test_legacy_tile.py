@@ -126,6 +126,24 @@ def test_a_pattern_seen_before_is_still_checked(program: ProgramBuilder) -> None
             nl.load(tile[shift + rows, columns])
 
 
+def test_a_slice_may_overrun_until_a_mask_cuts_it(program: ProgramBuilder) -> None:
+    values = np.arange(3 * 100 * 10, dtype=F32).reshape(3, 100, 10)
+    tile = given_tile(program, values, Memory.HBM)
+    rows, columns = arange(64)[:, None], arange(8)[None, :]
+    view = tile[2, 64:128, 4:20:2]
+    assert view.shape == (64, 8)
+    loaded = nl.load(view, mask=(64 + rows < 100) & (4 + 2 * columns < 10))
+    assert loaded.kept == ((0, 36), (0, 3))
+    assert np.array_equal(loaded.array()[:36, :3], values[2, 64:, 4::2])
+    last = nl.load(tile[:, 90:120, 1], mask=(arange(3)[:, None] >= 0) & (arange(30)[None, :] < 10))
+    assert np.array_equal(last.array()[:, :10], values[:, 90:, 1])
+    for mask in (64 + rows < 100, 4 + 2 * columns < 10):
+        with pytest.raises(InputError, match="outside a dimension of size 10"):
+            nl.load(view, mask=mask)
+    with pytest.raises(InputError, match="slice 8:12 runs past dimension 2 of size 10"):
+        _ = tile[2, rows, 8:12]
+
+
 def test_a_slice_between_index_tensors_puts_their_axes_first(program: ProgramBuilder) -> None:
     values = np.arange(2 * 3 * 4 * 5, dtype=F32).reshape(2, 3, 4, 5)
     tile = given_tile(program, values, Memory.HBM)
@@ -173,6 +191,28 @@ def test_each_block_is_a_storage_of_its_own_made_when_it_is_touched(program: Pro
         _ = tensor[3, 0]
     with pytest.raises(UnsupportedError, match="several blocks"):
         _ = tensor[0:2, 0]
+
+
+def test_fewer_numbers_than_block_dimensions_leave_a_tensor_of_the_same_blocks(program: ProgramBuilder) -> None:
+    tensor = nl.ndarray((3, 2, 1, nl.par_dim(128), 16), F32, name="t")
+    part = tensor[1]
+    assert (part.shape, part.ndim, part.dtype) == ((2, 1, 128, 16), 4, tensor.dtype)
+    assert not program.storages
+    part[1, 0, :, :] = 3.0
+    tensor[1, 0] = tensor[1, 1]
+    assert [storage.name for storage in program.storages] == ["t[1, 1, 0]", "t[1, 0, 0]"]
+    assert tensor[1, 1, 0].storage is part[1, 0].storage is tensor[1][1][0].storage
+    assert tensor[:, 1][1, 0].storage is part[1, 0].storage
+    assert tensor[..., 1, 0, :, :][1].storage is part[1, 0].storage
+
+
+def test_a_tensor_of_several_blocks_is_no_operand(program: ProgramBuilder) -> None:
+    tensor, only = (nl.zeros((blocks, 1, nl.par_dim(128), 16), F32) for blocks in (2, 1))
+    assert nl.copy(only).shape == (128, 16)
+    assert nl.copy(tensor[1]).shape == (128, 16)
+    for use in (lambda: nl.copy(tensor), lambda: tensor[:, 0, 0:4], lambda: tensor.__setitem__(slice(None), 1.0)):
+        with pytest.raises(UnsupportedError, match="several blocks in one operand"):
+            use()
 
 
 def test_zeros_fill_each_block_once(program: ProgramBuilder) -> None:

@@ -303,7 +303,7 @@ def test_launches_of_an_earlier_run_do_not_mix_with_those_of_this_one(
     result(capsys, "run", "-o", str(stale), SILU, *ARGS)
     mine.mkdir()
     (mine / "notes.txt").touch()
-    result(capsys, "run", "-o", str(kept), str(script))
+    result(capsys, "run", "-o", str(kept), str(script), "256")
     assert sorted(path.name for path in kept.iterdir()) == ["0000-silu_multiply", "0001-silu_multiply", "0008-mine"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -130,7 +130,7 @@ class _Scene:
 
 def _keeps_order(rows: list[tuple[int, int, int, bool]]) -> bool:
     """Whether accesses to one storage, in their new order, conflict nowhere with the old one."""
-    if not any(writes for *_, writes in rows) or all(a[0] <= b[0] for a, b in zip(rows, rows[1:])):
+    if not any(writes for *_, writes in rows) or all(a[0] <= b[0] for a, b in pairwise(rows)):
         return True
     if len(rows) > COMPARED:
         return False

@@ -67,7 +67,7 @@ def number_values(program: Program) -> Values:
             if inputs is False:
                 steady[storage] = False
                 continue
-            made[storage].append((form, 0, k - first, *flat[k][1:], inputs))
+            made[storage].append((form, immediates[index], k - first, *flat[k][1:], inputs))
             if index == last_write[storage]:
                 parts = made.pop(storage)
                 number[storage] = known.setdefault((program.storages[storage].pitch, *parts), len(known))

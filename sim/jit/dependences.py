@@ -64,8 +64,8 @@ WIDTH = 8
 FLAGS = 9
 """For BOX, whether every byte of the footprint is touched."""
 COLUMNS = 10
-BOX = 0
-EVERYTHING = 1
+BOX = np.int64(0)
+EVERYTHING = np.int64(1)
 RESERVED = 2
 
 # Flags of a node.
@@ -308,8 +308,8 @@ def keep(nodes, heads, counters, storages, group, i, role, first, last):
                 mark_seen(nodes, heads, cell, low, high)
             else:
                 for list_ in range(2):
-                    cut(nodes, heads, counters, list_, cell, np.int64(BOX), low, high)
-        link(nodes, heads, counters, way, cell, BOX, low, high, i, 0)
+                    cut(nodes, heads, counters, list_, cell, BOX, low, high)
+        link(nodes, heads, counters, way, cell, BOX, low, high, i, np.int64(0))
 
 
 @njit(cache=True, **BARE)
@@ -331,7 +331,7 @@ def inherit(nodes, heads, counters, storages, storage, old):
                     link(nodes, heads, counters, way, cells + target, node, left, part, nodes[node, INSTRUCTION], flags)
                     left = part
                 node = nodes[node, NEXT]
-            cut(nodes, heads, counters, way, cell, np.int64(EVERYTHING), low, high)
+            cut(nodes, heads, counters, way, cell, EVERYTHING, low, high)
 
 
 @njit(cache=True, **BARE)

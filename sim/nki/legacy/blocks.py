@@ -93,9 +93,7 @@ class BlockTensor:
 
         references = sys.getrefcount(value)
         target = self[key]
-        if isinstance(target, BlockTensor):
-            raise self._several()
-        assign(target, value, references)
+        assign(target.whole() if isinstance(target, BlockTensor) else target, value, references)
 
     def _part(self, place: tuple[int | None, ...], rest: tuple) -> BlockTensor:
         """The tensor of those blocks that have the given numbers; None stands for every number."""

@@ -221,14 +221,23 @@ def tensor_tensor(
     name: str | None = None,
     **options: Any,
 ) -> Tile:
-    """data1 <op> data2, elementwise."""
+    """data1 <op> data2, elementwise; free dimensions of size 1 are repeated, as nki-samples' kernels take for granted."""
     one, other = tile(data1, "nki.isa.tensor_tensor", "data1"), tile(data2, "nki.isa.tensor_tensor", "data2")
+    one, other = _repeated(one, other), _repeated(other, one)
 
     def issue(dst: Tile, left: Tile, right: Tile) -> None:
         isa.tensor_tensor(dst, left, right, op, engine, name)
 
     kind = promoted(one, other) if dtype is None else dtype
     return elementwise("nki.isa.tensor_tensor", issue, one, other, mask=mask, dtype=kind)
+
+
+def _repeated(view: Tile, other: Tile) -> Tile:
+    """The view with its free dimensions of size 1 repeated to the other's shape, where only that keeps them apart."""
+    have, want = view.shape, other.shape
+    if have == want or len(have) != len(want) or have[0] != want[0] or view.size == other.size or view.bounds:
+        return view
+    return view.repeated(tuple(w if h == 1 else h for h, w in zip(have, want)))
 
 
 def tensor_tensor_scan(
