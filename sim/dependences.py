@@ -236,8 +236,16 @@ def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, ro
     return tuple(
         _unwritten_read(program, index, at)
         for index, at in sorted(found.items(), key=lambda item: item[1])
-        if at not in known
+        if at not in known and not _reads_in_part(program, index, at)
     )
+
+
+def _reads_in_part(program: Program, storage: int, at: int) -> bool:
+    """Whether an instruction needs some partitions of a storage only, whatever its operand spans."""
+    form = program.forms[program.form[at]]
+    first = program.operand_start[at]
+    places = [k for k, role in enumerate(form.roles) if program.operands[first + k, 0] == storage and role == Role.READ]
+    return bool(places) and set(places) <= set(form.sparse)
 
 
 def _unwritten_read(program: Program, index: int, at: int) -> Finding:

@@ -117,6 +117,8 @@ class Form:
     """TensorE: duration of LDWEIGHTS."""
     useful: bool = True
     """False for work that the algorithm did not ask for: transposes, reloads."""
+    sparse: tuple[int, ...] = ()
+    """Operands of which only some partitions are read, so that the others need not have been written."""
     spill: str = ""
     """Of a DMA that the compiler added for lack of SBUF: `save` or `reload` of a value, `repeat` of a load."""
 
@@ -538,9 +540,9 @@ class ProgramBuilder:
         return type(error)(f"{op.call}: {error.message}", source=self.where(), remedy=error.remedy)
 
     def _compute(self, op: Op, number: int, operands: tuple[View, ...], static: tuple, immediates: dict) -> None:
-        roles = self.forms[number].roles
-        for view, role in zip(operands, roles):
-            if role is Role.READ and view.storage.written is not None:
+        roles, sparse = self.forms[number].roles, self.forms[number].sparse
+        for place, (view, role) in enumerate(zip(operands, roles)):
+            if role is Role.READ and view.storage.written is not None and place not in sparse:
                 self._check_written(op, view)
         try:
             op.compute([view.array() for view in operands], *static, **immediates)

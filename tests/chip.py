@@ -38,8 +38,8 @@ ARITHMETIC = {
     "logical_and": lambda a, b: bool(a) and bool(b),
     "logical_or": lambda a, b: bool(a) or bool(b),
     "logical_xor": lambda a, b: bool(a) != bool(b),
-    "abs_max": lambda a, b: max(abs(a), abs(b)),
-    "abs_min": lambda a, b: min(abs(a), abs(b)),
+    "abs_max": lambda a, b: a if abs(a) > abs(b) else b,
+    "abs_min": lambda a, b: a if abs(a) < abs(b) else b,
 }
 """What each operator means, on two numbers of Python."""
 

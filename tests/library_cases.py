@@ -130,6 +130,24 @@ def _keep_packed_dtypes() -> None:
         setattr(np, name, joining(getattr(np, name)))
 
 
+def _note_inner_kernels() -> None:
+    """A kernel that another one calls is inlined; the row tells which those were."""
+    from sim.nki.kernel import Kernel
+
+    launch = Kernel.__call__
+
+    def noted(self: Any, *args: Any, **named: Any) -> Any:
+        _current.setdefault("kernels", set()).add(_place(self))
+        return launch(self, *args, **named)
+
+    Kernel.__call__ = noted
+
+
+def _place(kernel: Any) -> str:
+    function = getattr(kernel, "function", kernel)
+    return f"{function.__module__.partition('nkilib_src.nkilib.')[2]}.{function.__name__}"
+
+
 def _orchestrator() -> types.ModuleType:
     module = types.ModuleType("test.utils.test_orchestrator")
     module.Orchestrator = Emulator
@@ -143,6 +161,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.meta_path.insert(0, HostPackages())
     sys.modules["neuron_dtypes"] = _neuron_dtypes()
     _keep_packed_dtypes()
+    _note_inner_kernels()
     sys.modules["test.utils.test_orchestrator"] = _orchestrator()
     _stack.enter_context(sim.stand_ins())
 
@@ -250,7 +269,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         _current["seconds"] = round(time.perf_counter() - started, 2)
         if "kernel" in _current or "reason" in _current:
             with ROWS.open("a") as file:
-                file.write(json.dumps(_current) + "\n")
+                file.write(json.dumps(_current, default=sorted) + "\n")
 
 
 def _reason(error: BaseException) -> str:
@@ -274,6 +293,7 @@ class Emulator:
 
         name = getattr(case.kernel_func, "__name__", str(case.kernel_func))
         _current["kernel"] = name
+        _current.setdefault("kernels", set()).add(_place(case.kernel_func))
         options = case.compiler_input
         device = options.platform_target.get_compile_target()
         ranks = case.inference_args.collective_ranks

@@ -197,6 +197,12 @@ def test_what_is_resident_is_not_loaded_again():
     assert calls(residency.spill(program, LIMIT, share=True))["dma_copy"] == 2 * ROWS + 1
 
 
+def test_sharing_without_spilling_never_evicts():
+    options = Options(share=True, sbuf_figure="psum_bank_bytes")
+    shared = next(residency.candidates(traced(updated), options))
+    assert not {form.spill for form in shared.forms} - {""}
+
+
 def test_an_argument_that_the_kernel_writes_is_loaded_each_time():
     program = traced(overwritten)
     assert calls(residency.spill(program, LIMIT, share=True)) == calls(program)

@@ -29,6 +29,8 @@ AHEAD_BYTES = 8192
 FILL = (1.0, 0.95, 0.9, 0.8, 0.7)
 """Shares of SBUF that are tried as the limit until every tile finds a contiguous place."""
 
+NO_LIMIT = 1 << 60
+
 
 @dataclass(slots=True)
 class Tile:
@@ -352,5 +354,8 @@ def candidates(program: Program, options: Options) -> Iterator[Program]:
         yield program
         return
     contents = Contents(program, options.share)
-    for share in FILL if options.spill else FILL[:1]:
+    if not options.spill:
+        yield contents.spilled(NO_LIMIT)
+        return
+    for share in FILL:
         yield contents.spilled(int(limit * share))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -193,7 +194,9 @@ def describe_nonzero(device: Device, layouts: tuple[Layout, ...]) -> Form:
     if dst.elements != src.elements + 1:
         fail(f"dst: {dst.elements} elements a partition, must be {src.elements + 1}: src's and the count")
     streaming = src.elements * laws.CYCLES["nonzero_with_count"]
-    return _form("nonzero_with_count", "NONZERO_WITH_COUNT", device, layouts, streaming)
+    form = _form("nonzero_with_count", "NONZERO_WITH_COUNT", device, layouts, streaming)
+    # One partition in sixteen is read, and the others of dst stay whatever they are.
+    return replace(form, sparse=(1, 2))
 
 
 def compute_nonzero(arrays: list[np.ndarray], index_offset: int, padding: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -258,6 +259,10 @@ def compute_transpose(arrays: list[np.ndarray]) -> None:
 # -- microscaling formats --------------------------------------------------------------------------
 
 
+MX_SCALES = (3, 4)
+"""Operands of nc_matmul_mx of which four rows in each quadrant count."""
+
+
 def describe_mx(
     device: Device, layouts: tuple[Layout, ...], accumulate: bool, position: tuple, size: tuple, packed: tuple
 ) -> Form:
@@ -282,7 +287,7 @@ def describe_mx(
     _check_sizes(device, dst, stationary, stationary.elements, moving.elements, False)
     _check_tiling(device, tuple(position), tuple(size), stationary, stationary.elements)
     macs = (stationary.partitions * MX_PACK, stationary.elements, moving.elements)
-    return _form("nc_matmul_mx", device, layouts, accumulate, False, macs, 1, 1)
+    return replace(_form("nc_matmul_mx", device, layouts, accumulate, False, macs, 1, 1), sparse=MX_SCALES)
 
 
 def check_scale(name: str, scale: Layout, of: str, data: Layout) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 BARE = {"_nrt": False}
-"""All arrays outlive the call, so that references to them need not be counted, which would cost a quarter of the time."""
+"""All arrays outlive the call: references to them are not counted, which would cost a quarter of the time."""
 
 INLINE = {**BARE, "forceinline": True}
 

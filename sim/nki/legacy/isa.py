@@ -221,7 +221,7 @@ def tensor_tensor(
     name: str | None = None,
     **options: Any,
 ) -> Tile:
-    """data1 <op> data2, elementwise; free dimensions of size 1 are repeated, as nki-samples' kernels take for granted."""
+    """data1 <op> data2, elementwise; free dimensions of size 1 are repeated, as nki-samples' kernels assume."""
     one, other = tile(data1, "nki.isa.tensor_tensor", "data1"), tile(data2, "nki.isa.tensor_tensor", "data2")
     one, other = _repeated(one, other), _repeated(other, one)
 
