@@ -12,8 +12,8 @@ from sim.memory import Layout, View, box
 from sim.program import Program, Role
 from sim.trace import EdgeKind, Finding
 
-MEETINGS = ("nki.isa.core_barrier", "nki.isa.sendrecv")
-"""Calls in which the cores of a logical core wait for each other."""
+MEETINGS = ("nki.isa.core_barrier", "nki.isa.sendrecv", "nki.collectives.")
+"""How calls begin in which the cores of a logical core wait for each other."""
 
 
 def find(program: Program, placement: Placement, found: Dependences) -> tuple[Finding, ...]:
@@ -83,7 +83,7 @@ def _races(program: Program, found: Dependences) -> Iterator[Finding]:
     """Reads and writes of a shared tensor by two cores that nothing orders; a barrier orders those of its tensor."""
     if not program.core.any():
         return
-    meets = np.array([form.call in MEETINGS for form in program.forms], bool)[program.form]
+    meets = np.array([form.call.startswith(MEETINGS) for form in program.forms], bool)[program.form]
     first, then = found.predecessor, found.waiters()
     loose = (program.core[first] != program.core[then]) & ~meets[first] & ~meets[then]
     loose &= (found.kind == EdgeKind.FLOW) | (found.kind == EdgeKind.ANTI)

@@ -249,6 +249,7 @@ class _Tracing:
         with session.building(self.program), self.program.inside(RegionKind.KERNEL, self.kernel.__name__):
             arguments, named = self._bind(inputs, scalars)
         self.program.grid = self.grid
+        self.program.pause = lockstep.pause if self.kernel.at_once(self.grid) else None
         return {
             lockstep.Place(self.rank, number): partial(self._once, place, arguments, named)
             for number, place in enumerate(np.ndindex(*self.grid))

@@ -216,6 +216,8 @@ class ProgramBuilder:
         self.core = 0
         self.grid: tuple[int, ...] = ()
         """Launch grid; empty without one."""
+        self.pause: Callable[[], None] | None = None
+        """Called before each instruction, when several programs add to this one by turns."""
         self.program: tuple[int, ...] = ()
         """This program's place in the grid."""
         self.constants: dict[Hashable, View] = {}
@@ -391,6 +393,8 @@ class ProgramBuilder:
         static     : hashable options that shape the form
         immediates : values that only the result depends on
         """
+        if self.pause is not None:
+            self.pause()
         number = self._form_of(op, operands, static)
         index = self.append(number, operands, name, self._immediate_of(immediates) if immediates else NONE)
         if self.values and op.compute is not None:

@@ -11,6 +11,11 @@ from pathlib import Path
 from tests.corpora import Case, Outcome, imported, timed
 
 FOLDER = "aws-neuron-sdk/nki/test"
+KNOWN = {
+    "test_nki_isa_activation.test_activation": "wants a bf16 result within 1e-5 of fp32, as the vendor's simulator "
+    "gave it that held bf16 tiles as fp32",
+}
+"""Test -> why it fails here."""
 
 
 def cases(folder: Path) -> list[Case]:
@@ -40,5 +45,6 @@ def run(file: str, suite: str, test: str, folder: Path) -> Outcome:
         result = unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(case)
         launches = setting.launches[before:] or setting.launches
     faults = [text.strip().splitlines()[-1] for _, text in (*result.failures, *result.errors)]
-    known = timed(launches[-1]) if launches and isinstance(launches[-1], sim.Run) else {}
-    return Outcome(ran=True, right=not faults, tolerance="its own", reason="; ".join(faults), **known)
+    time = timed(launches[-1]) if launches and isinstance(launches[-1], sim.Run) else {}
+    known = KNOWN.get(f"{Path(file).stem}.{test}", "")
+    return Outcome(ran=True, right=not faults, tolerance="its own", reason="; ".join(faults), known=known, **time)

@@ -130,6 +130,21 @@ def _keep_packed_dtypes() -> None:
         setattr(np, name, joining(getattr(np, name)))
 
 
+def _scale_as_before_nki_05() -> None:
+    """Their references follow quantize_mx as it was until NKI 0.4: a scale half as large, and saturation."""
+    from sim import dtypes
+    from sim.engines import vector_v4
+
+    vector_v4.LARGEST_EXPONENT = {kind: largest + 1 for kind, largest in vector_v4.LARGEST_EXPONENT.items()}
+    pack = dtypes.pack
+
+    def saturated(values: np.ndarray, kind: Any) -> np.ndarray:
+        limit = float(ml_dtypes.finfo(kind.packed).max)
+        return pack(np.clip(values, -limit, limit), kind)
+
+    dtypes.pack = saturated
+
+
 def _note_inner_kernels() -> None:
     """A kernel that another one calls is inlined; the row tells which those were."""
     from sim.nki.kernel import Kernel
@@ -162,6 +177,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.modules["neuron_dtypes"] = _neuron_dtypes()
     _keep_packed_dtypes()
     _note_inner_kernels()
+    _scale_as_before_nki_05()
     sys.modules["test.utils.test_orchestrator"] = _orchestrator()
     _stack.enter_context(sim.stand_ins())
 
@@ -374,6 +390,8 @@ def _error(outputs: tuple, expected: dict[str, Any], wanted: Any) -> tuple[bool,
     """(whether all outputs agree as their tests ask for, the largest error as a share of the range)."""
     from test.integration.nkilib.utils.comparators import get_largest_abs_diff, maxAllClose
 
+    from sim import dtypes
+
     if len(outputs) < len(expected):
         raise AssertionError(f"{len(outputs)} outputs, the reference has {list(expected)}")
     right, largest = True, 0.0
@@ -381,7 +399,8 @@ def _error(outputs: tuple, expected: dict[str, Any], wanted: Any) -> tuple[bool,
         if hasattr(want, "validator"):
             right &= bool(want.validator(None).validate(output.reshape(-1).view(np.uint8)))
             continue
-        got, gold = _comparable(output, want), _comparable(want, want)
+        packed = isinstance(output, dtypes.Packed)
+        got, gold = _comparable(output, packed), _comparable(want, packed)
         if os.environ.get("LIBRARY_SAVE"):
             np.savez(os.environ["LIBRARY_SAVE"] + name, got=got, gold=gold)
         if got.shape != gold.shape:
@@ -392,11 +411,10 @@ def _error(outputs: tuple, expected: dict[str, Any], wanted: Any) -> tuple[bool,
     return right, largest
 
 
-def _comparable(array: Any, like: Any) -> np.ndarray:
-    from sim import dtypes
-
-    array = np.asarray(array)
-    return array.view(np.uint8) if array.dtype in dtypes.PACKED else array.astype(np.float32)
+def _comparable(array: Any, packed: bool) -> np.ndarray:
+    """Packed elements are compared byte by byte."""
+    plain = np.ascontiguousarray(np.asarray(array))
+    return plain.view(np.uint8) if packed else plain.astype(np.float32)
 
 
 @pytest.fixture

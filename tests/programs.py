@@ -100,6 +100,8 @@ def random_program(seed: int, length: int = 60, device: str = "trn2", cores: int
     """Anything goes: all engines, ports, tables, clocks, transfers, accumulation, shared and strided tiles, orders."""
     pick = random.Random(seed)
     build = Builder(device)
+    if "pe.clock_window" in build.program.device:
+        build.program.device = build.program.device.replace({"pe.clock_window": 1.5, "pe.clock_phase": 0.4})
     given = [build.hbm(pick.choice((64, 128)), 256, role="IN") for _ in range(2)]
     result = build.hbm(128, 256, role="OUT")
     tiles = [build.sbuf(pick.choice((8, 64, 256))) for _ in range(pick.randint(2, 6))]
@@ -137,7 +139,7 @@ def _random_instruction(pick: random.Random, build: Builder, given, result, tile
             "hbm_ps": pick.choice((0, 300, 9000)),
             "dispatch_ps": pick.choice((0, 800)),
         }
-        build.dma(target, source, engine, pick.choice((20, 500)), engines=pick.choice((1, 5, 16)), **slow)
+        build.dma(target, source, engine, pick.choice((least, 20, 500)), engines=pick.choice((1, 5, 16)), **slow)
     elif kind < 0.6:
         build.op(
             Engine.TENSOR, (R, tile), (R, other), (pick.choice((W, A)), bank), clocked=pick.random() < 0.7, **times

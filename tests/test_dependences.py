@@ -154,7 +154,9 @@ def test_dependences_order_what_byte_sets_order(seed: int, rename: bool, crowded
     missed = {program.storages[index].name for index in slow.unwritten.values()}
     if not steps:
         assert ordered == wanted
-        assert all(fast[pair][0] <= plain[pair][0] for pair in fast.keys() & plain.keys())
+        for pair in fast.keys() & plain.keys():
+            assert fast[pair][0] <= plain[pair][0]
+            assert fast[pair][0] != plain[pair][0] or fast[pair][1:] == plain[pair][1:]
         assert named >= missed
 
 
@@ -207,6 +209,25 @@ def test_views_that_do_not_meet_do_not_wait(one: tuple, other: tuple, meet: bool
     build.op(Engine.VECTOR, (W, cut(tile, *one)))
     build.op(Engine.SCALAR, (W, cut(tile, *other)))
     assert ((0, 1) in between(build)) == meet
+
+
+def test_a_write_with_holes_leaves_what_lies_in_them():
+    build = Builder()
+    tile = build.tile(128, 2, 4)
+    whole = (None, None, None)
+    build.op(Engine.VECTOR, (W, cut(tile, whole, whole, 1)))
+    build.op(Engine.VECTOR, (W, cut(tile, whole, whole, (0, 4, 2))))
+    build.op(Engine.SCALAR, (R, cut(tile, whole, 0, 1)), (W, build.sbuf()))
+    assert between(build)[0, 2][0] is EdgeKind.FLOW
+
+
+def test_an_update_in_place_is_a_write_for_what_follows():
+    build = Builder()
+    tile = build.sbuf()
+    build.op(Engine.VECTOR, (W, tile))
+    build.op(Engine.VECTOR, (R, tile), (W, tile))
+    build.op(Engine.SCALAR, (W, tile))
+    assert between(build)[1, 2] == (EdgeKind.OUTPUT, COMPLETION, False)
 
 
 def test_column_blocks_of_a_tensor_in_hbm_do_not_meet():

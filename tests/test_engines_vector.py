@@ -12,7 +12,7 @@ import sim.nki.language as nl
 from sim import dtypes
 from sim.engines.functions import ALU
 from sim.nki import isa as nisa
-from sim.nki.functions import AluOp
+from sim.nki.functions import LATE, AluOp
 from sim.trace import Engine
 from tests.chip import ARITHMETIC, Chip, fp32, normal, rounded
 
@@ -29,7 +29,7 @@ BITS = {
 
 
 def tensor_tensor(op, left, right, dtypes_of=("float32", "float32", "float32"), **options):
-    with Chip() as chip:
+    with Chip("trn3" if op in LATE else "trn2") as chip:
         dst = chip.tensor(left.shape, dtypes_of[2])
         nisa.tensor_tensor(dst, chip.tensor(left, dtypes_of[0]), chip.tensor(right, dtypes_of[1]), AluOp(op), **options)
         return dst.array(), chip.form
@@ -355,7 +355,7 @@ def test_engines_of_v2_share_ports(device, held):
 def test_every_operator_can_be_applied():
     for name, op in ALU.items():
         kind = "int32" if op.bitvec else "float32"
-        with Chip() as chip:
+        with Chip("trn3") as chip:
             dst = chip.tensor((2, 4), kind)
             nisa.tensor_scalar(dst, chip.tensor(np.full((2, 4), 3), kind), AluOp(name), None if op.unary else 2)
             assert chip.form.function == name.upper()

@@ -198,6 +198,8 @@ def test_free_dimensions_of_size_1_are_repeated(program: ProgramBuilder) -> None
         got = nisa.tensor_tensor(tile_of(program, one), tile_of(program, other), op=nl.subtract)
         assert got.shape == (P, N)
         assert np.array_equal(got.array(), one - other)
+    deep, wide = (tile_of(program, X).reshape(shape) for shape in ((P, 1, N), (P, N, 1)))
+    assert np.array_equal(nisa.tensor_tensor(deep, wide, op=nl.add).array().reshape(P, N), X + X)
     masked = nisa.tensor_tensor(tile_of(program, X), tile_of(program, column), op=nl.multiply, mask=MASK)
     assert np.array_equal(masked.array()[:40, :16], (X * column)[:40, :16])
 

@@ -137,7 +137,7 @@ def test_a_slice_may_overrun_until_a_mask_cuts_it(program: ProgramBuilder) -> No
     assert np.array_equal(loaded.array()[:36, :3], values[2, 64:, 4::2])
     last = nl.load(tile[:, 90:120, 1], mask=(arange(3)[:, None] >= 0) & (arange(30)[None, :] < 10))
     assert np.array_equal(last.array()[:, :10], values[:, 90:, 1])
-    for mask in (64 + rows < 100, 4 + 2 * columns < 10):
+    for mask in (64 + rows < 100, 4 + 2 * columns < 10, (64 + rows < 100) & (4 + 2 * columns < 12)):
         with pytest.raises(InputError, match="outside a dimension of size 10"):
             nl.load(view, mask=mask)
     with pytest.raises(InputError, match="slice 8:12 runs past dimension 2 of size 10"):
@@ -210,6 +210,7 @@ def test_a_tensor_of_several_blocks_is_no_operand(program: ProgramBuilder) -> No
     tensor, only = (nl.zeros((blocks, 1, nl.par_dim(128), 16), F32) for blocks in (2, 1))
     assert nl.copy(only).shape == (128, 16)
     assert nl.copy(tensor[1]).shape == (128, 16)
+    assert nl.copy(only[:, 0, :, 0:4]).shape == (128, 4)
     for use in (lambda: nl.copy(tensor), lambda: tensor[:, 0, 0:4], lambda: tensor.__setitem__(slice(None), 1.0)):
         with pytest.raises(UnsupportedError, match="several blocks in one operand"):
             use()

@@ -25,6 +25,8 @@ from tests.programs import Builder, random_program
 R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
 WAKE, SAME, LOAD = 35_000, 5_000, 1_283_000
 """trn2, ps."""
+COLDER = 40_000
+"""What TensorE's pipeline takes longer while its clock is cold, trn2."""
 
 STRICT = Options(windows=(1,) * QUEUES)
 
@@ -302,6 +304,7 @@ def test_a_busy_window_makes_the_tensor_clock_warm(gap: int, states: list[tuple[
     assert [(time // window, warm) for time, _, warm in found.clocks.tolist()] == states
     cold = 1_000_000
     lengths = (found.freed - found.start)[1 :: 2 if gap else 1].tolist()
+    assert (found.done - found.freed)[1] == 100_000 + COLDER
     assert lengths == [500_000 if states and start >= window else cold for start in found.start[1 :: 2 if gap else 1]]
 
 
@@ -343,6 +346,23 @@ def test_an_order_across_engines_waits_for_completion():
     found = timed(build)
     assert found.start[1] == 500 + WAKE
     assert found.wait[1] == Wait.OPERAND
+
+
+def test_an_order_at_issue_waits_for_the_trigger_of_a_transfer_only():
+    build = Builder()
+    build.dma(build.sbuf(), build.hbm(128, 64), occupancy=200)
+    build.op(Engine.VECTOR, (W, build.sbuf()))
+    build.program.order(0, 1, at_issue=True)
+    found = timed(build)
+    assert found.start[1] == 200
+    assert found.wait[1] == Wait.OPERAND
+
+
+def test_transfers_between_hbm_tensors_take_the_engines_in_turn():
+    build = Builder()
+    for engines in (5, 8, 7):
+        build.dma(build.hbm(8, 64, role="OUT"), build.hbm(8, 64), engines=engines)
+    assert timed(build).transfers.first_engine.tolist() == [0, 5, 13]
 
 
 def test_an_order_outside_the_program_is_refused():

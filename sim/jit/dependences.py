@@ -414,10 +414,10 @@ def overlay(spans, count, k, j, low, high, owner):
     shift = 1 + int(left) + int(right) - (j - k)
     if shift > 0:
         for m in range(count - 1, j - 1, -1):
-            spans[m + shift] = spans[m]
+            move(spans, m, m + shift)
     elif shift < 0:
         for m in range(j, count):
-            spans[m + shift] = spans[m]
+            move(spans, m, m + shift)
     if left:
         spans[k, 0], spans[k, 1], spans[k, 2] = left_low, low, left_owner
         k += 1
@@ -425,3 +425,10 @@ def overlay(spans, count, k, j, low, high, owner):
     if right:
         spans[k + 1, 0], spans[k + 1, 1], spans[k + 1, 2] = high, right_high, right_owner
     return count + shift
+
+
+@njit(cache=True, **INLINE)
+def move(spans, source, target):
+    """Copy a row by its elements: assigning rows makes the compiler bring its text formatting along."""
+    for column in range(spans.shape[1]):
+        spans[target, column] = spans[source, column]

@@ -92,16 +92,14 @@ C_TABLE = 0
 C_PORT = 1
 """Until when each of the two ports is held."""
 C_HOLDER = 3
-"""By which queue."""
-C_HOLDING = 5
 """By which instruction."""
-C_WINDOW_END = 7
-C_BUSY = 8
+C_WINDOW_END = 5
+C_BUSY = 6
 """Busy time of TensorE in this window."""
-C_WARM = 9
-C_HBM = 10
+C_WARM = 7
+C_HBM = 8
 """Until when the core's share of HBM bandwidth is used up."""
-C_DMA = 11
+C_DMA = 9
 """Until when each DMA engine is busy; as many columns as engines."""
 PORTS = 2
 
@@ -339,21 +337,20 @@ def load_tables(instructions, cores, shared, log, number, i, start, tables):
 
 
 @njit(cache=True, **INLINE)
-def take_ports(instructions, cores, number, q, i, start, occupancy, ports):
+def take_ports(instructions, cores, number, i, start, occupancy, ports):
     """Hold the shared ports while the instruction streams; when it can start."""
     begin = start
     for port in range(PORTS):
         held = cores[number, C_PORT + port]
-        if ports >> port & 1 and cores[number, C_HOLDER + port] != q and held > start:
+        if ports >> port & 1 and held > start:
             start = held
             instructions[CAUSE, i] = WAIT_PORT
-            instructions[BIND, i] = cores[number, C_HOLDING + port]
+            instructions[BIND, i] = cores[number, C_HOLDER + port]
     instructions[WAIT, i] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
             cores[number, C_PORT + port] = start + occupancy
-            cores[number, C_HOLDER + port] = q
-            cores[number, C_HOLDING + port] = i
+            cores[number, C_HOLDER + port] = i
     return start
 
 
@@ -393,7 +390,7 @@ def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
     if tables >= 0 and tables != cores[number, C_TABLE]:
         start = load_tables(instructions, cores, shared, log, number, i, start, tables)
     if forms[form, F_PORT]:
-        start = take_ports(instructions, cores, number, q, i, start, occupancy, forms[form, F_PORT])
+        start = take_ports(instructions, cores, number, i, start, occupancy, forms[form, F_PORT])
     if forms[form, F_CLOCKED] and shared[CLOCK_WINDOW] > 0:
         if start >= cores[number, C_WINDOW_END]:
             advance_clock(cores, shared, log, number, start)

@@ -36,6 +36,8 @@ _NUMPY = {
         "amin": "minimum",
     }.items()
 }
+LATE = {"abs_max": 4, "abs_min": 4}
+"""Operators that older NeuronCores lack, by the first generation that has them (nki.language)."""
 BYPASS = "bypass"
 """No operator in this stage."""
 
@@ -74,8 +76,17 @@ def alu(op: Any, call: str, argument: str) -> str:
         return BYPASS
     name = name_of(op)
     if name in ALU or name == BYPASS:
+        if name in LATE:
+            _check_generation(name, call, argument)
         return name
     raise _unknown(op, call, argument, "ALU operator", ALU)
+
+
+def _check_generation(name: str, call: str, argument: str) -> None:
+    device = builder().device
+    if device.generation < LATE[name]:
+        message = f"nki.isa.{call}: {argument}: {name} needs NeuronCore-v{LATE[name]} or newer, {device.name} has "
+        raise InputError(message + device.neuroncore, source=builder().where())
 
 
 def activation(op: Any, call: str, argument: str = "op") -> str:

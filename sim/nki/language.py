@@ -219,8 +219,14 @@ def shared_identity_matrix(n: int, dtype: Any = np.uint8, dst: NkiTensor | None 
 # -- moves -----------------------------------------------------------------------------------------
 
 
+def _check_tensor(call: str, argument: str, value: Any) -> None:
+    if not isinstance(value, NkiTensor):
+        raise InputError(f"nl.{call}: {argument}: {value!r} is no tensor", source=builder().where())
+
+
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Load an HBM tile into a new SBUF tile."""
+    _check_tensor("load", "src", src)
     tile = ndarray(src.shape, dtype or src.dtype)
     isa.dma_copy(tile, src)
     return tile
@@ -228,6 +234,7 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Load a 2-D HBM tile transposed into a new SBUF tile."""
+    _check_tensor("load_transpose2d", "src", src)
     if len(src.shape) != 2:
         raise InputError(f"nl.load_transpose2d: src has {src.ndim} dimensions, not 2", source=builder().where())
     tile = ndarray((src.shape[1], src.shape[0]), src.dtype)
@@ -237,6 +244,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def store(dst: NkiTensor, value: Any) -> None:
     """Store an on-chip tile to HBM; from PSUM it passes through SBUF, which the DMA engines can read."""
+    _check_tensor("store", "dst", dst)
     tile = value if isinstance(value, NkiTensor) else full(dst.shape, value, dst.dtype)
     if tile.layout.memory is Memory.PSUM:
         tile = copy(tile)
@@ -265,8 +273,24 @@ def broadcast_to(x: NkiTensor, shape: tuple[int, ...], dtype: Any = None) -> Nki
     return tile if tile.shape == wanted else copy(tile.broadcast_to(wanted), dtype)
 
 
+def _check_2d(call: str, argument: str, tile: Any, limit: int) -> None:
+    _check_tensor(call, argument, tile)
+    if tile.ndim != 2 or tile.shape[1] > limit:
+        fault = f"nl.{call}: {argument}: shape {list(tile.shape)}, must have 2 dimensions, the free one at most {limit}"
+        raise InputError(fault, source=builder().where())
+
+
 def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
-    """x @ y, or x.T @ y with transpose_x, in a new PSUM tile."""
+    """x @ y, or x.T @ y with transpose_x, in a new PSUM tile.
+
+    x, y : tiles in SBUF, at most 128 x 128 and 128 x 512
+    """
+    for argument, tile, limit in (("x", x, tile_size.gemm_stationary_fmax), ("y", y, tile_size.gemm_moving_fmax)):
+        _check_2d("matmul", argument, tile, limit)
+    inner = x.shape[0] if transpose_x else x.shape[1]
+    if inner != y.shape[0]:
+        fault = f"nl.matmul: y: shape {list(y.shape)}, its partitions must be the {inner} over which x is summed"
+        raise InputError(fault, source=builder().where())
     stationary = x if transpose_x else copy(transpose(x))
     out = ndarray((stationary.shape[1], y.shape[1]), float32, psum)
     isa.nc_matmul(out, stationary, y)
@@ -275,6 +299,7 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
 
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Partition and free dimension exchanged, in a new PSUM tile (Tensor Engine)."""
+    _check_2d("transpose", "x", x, PARTITIONS)
     out = ndarray((x.shape[1], x.shape[0]), dtype or x.dtype, psum)
     isa.nc_transpose(out, x)
     return out
@@ -282,6 +307,8 @@ def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None) -> NkiTensor:
     """data[partition, indices[partition, i]] over the flattened free dimensions."""
+    if axis != 0:
+        raise InputError(f"nl.gather_flattened: axis: {axis}, must be 0", source=builder().where())
     tile = ndarray(indices.shape, dtype or data.dtype)
     isa.nc_n_gather(tile, data, indices)
     return tile

@@ -1,7 +1,7 @@
 """The programs of one launch that wait for each other: threads, of which one runs at a time.
 
-A program runs until it has to wait for another; then the first one that can go on takes over. The order is the same on
-every run, and so is the list of instructions.
+The cores of a rank take turns after a few instructions, as they would on the device; a program that has to wait hands
+over at once. The order is the same on every run, and so is the list of instructions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ class Place(NamedTuple):
         return f"core {self.core} of rank {self.rank}"
 
 
+TURN = 16
+"""Instructions after which the next core goes on."""
+
 Resolve = Callable[[Mapping[Place, Any]], Mapping[Place, Any]]
 """What each program brought -> what each takes away."""
 
@@ -41,6 +44,7 @@ class Crew:
         self.places = frozenset(bodies)
         self._bodies = bodies
         self._turns = {place: threading.Semaphore(0) for place in bodies}
+        self._steps = dict.fromkeys(bodies, 0)
         self._offers: dict[Hashable, dict[Place, Any]] = {}
         self._taken: dict[Place, Any] = {}
         self._waiting: dict[Place, str] = {}
@@ -83,16 +87,36 @@ class Crew:
         except BaseException as error:
             self._failure = self._failure or error
         self._finished[place] = returned
-        self._hand_over()
+        self._hand_over(place)
 
-    def _hand_over(self) -> None:
-        """Let the first program go on that neither waits nor has finished."""
-        alive = [place for place in self._bodies if place not in self._finished]
-        able = [place for place in alive if place not in self._waiting]
+    def _hand_over(self, place: Place | None = None) -> None:
+        """Let the next program go on that neither waits nor has finished."""
+        order = list(self._bodies)
+        first = 0 if place is None else order.index(place) + 1
+        alive = [other for other in (*order[first:], *order[:first]) if other not in self._finished]
+        able = [other for other in alive if other not in self._waiting]
         if alive and not able and self._failure is None:
             self._failure = self._deadlock(alive)
-        for place in alive if self._failure is not None else able[:1]:
-            self._turns[place].release()
+        for other in alive if self._failure is not None else able[:1]:
+            self._turns[other].release()
+
+    def _stand_by(self, place: Place) -> None:
+        """Let others go on until it is this program's turn again."""
+        self._hand_over(place)
+        self._turns[place].acquire()
+        if self._failure is not None:
+            raise _Gone
+
+    def count(self, place: Place) -> bool:
+        """One more instruction of a program; whether its turn is over."""
+        self._steps[place] += 1
+        return self._steps[place] % TURN == 0
+
+    def pause(self, place: Place) -> None:
+        """Let the rank's other core go on, if it can."""
+        others = [other for other in self._bodies if other.rank == place.rank and other != place]
+        if any(other not in self._waiting and other not in self._finished for other in others):
+            self._stand_by(place)
 
     def _deadlock(self, stuck: Sequence[Place]) -> InputError:
         told = [f"{place} waits at {self._waiting[place]}" for place in stuck]
@@ -105,10 +129,7 @@ class Crew:
         offers[place] = offer
         if len(offers) < len(members):
             self._waiting[place] = at
-            self._hand_over()
-            self._turns[place].acquire()
-            if self._failure is not None:
-                raise _Gone
+            self._stand_by(place)
         else:
             del self._offers[key]
             self._taken |= resolve(offers)
@@ -130,6 +151,17 @@ def ranks() -> int:
     """Ranks of the launch."""
     found = _here.get()
     return found[0].ranks if found is not None else 1
+
+
+def pause() -> None:
+    """Let the other core go on after some instructions; the program builder calls this before each."""
+    found = _here.get()
+    if found is None or not found[0].count(found[1]):
+        return
+    program = builder()
+    held = program.leave()
+    found[0].pause(found[1])
+    program.resume(held)
 
 
 def meet(call: str, key: Hashable, members: Sequence[Place], offer: Any, resolve: Resolve) -> Any:

@@ -83,8 +83,8 @@ class Machine:
     order: list[int] = field(default_factory=list)
     moved: dict[int, Moved] = field(default_factory=dict)
     busy: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    ports: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    """(core, port, queue, instruction, until)"""
+    ports: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """(core, port, instruction, until)"""
     loads: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """(instruction, start, wait, cause, bind)"""
 
@@ -216,8 +216,8 @@ def take_ports(machine: Machine, i: int, begin: int, entry: Done) -> int:
     item, start = machine.items[i], begin
     for port in range(2):
         held = [hold for hold in machine.ports if hold[:2] == (item.core, port)]
-        if item.ports >> port & 1 and held and held[-1][2] != item.queue and held[-1][4] > start:
-            start, entry.cause, entry.bind = held[-1][4], PORT, held[-1][3]
+        if item.ports >> port & 1 and held and held[-1][3] > start:
+            start, entry.cause, entry.bind = held[-1][3], PORT, held[-1][2]
     entry.wait += start - begin
     return start
 
@@ -233,7 +233,7 @@ def issue(machine: Machine, i: int, time: int) -> None:
         if not changes or not changes[-1][1]:
             occupancy, latency = item.cold_occupancy, item.cold_latency
         work(machine, item.core, start, start + occupancy)
-    machine.ports += [(item.core, p, item.queue, i, start + occupancy) for p in range(2) if item.ports >> p & 1]
+    machine.ports += [(item.core, p, i, start + occupancy) for p in range(2) if item.ports >> p & 1]
     entry.start, entry.freed, entry.idle = start, start + occupancy, start + occupancy
     entry.done = start + latency
     if item.dma:
