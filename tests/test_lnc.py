@@ -111,7 +111,11 @@ def test_cores_that_wait_for_different_calls_are_a_deadlock():
 
 
 LIMITS = {
-    "one core": (lambda m, t, x: sendrecv(m, t, 1, 1, 0), {"lnc": 1}, r"no core 1 of rank 0 \(launch it as kernel\[2\]\)"),
+    "one core": (
+        lambda m, t, x: sendrecv(m, t, 1, 1, 0),
+        {"lnc": 1},
+        r"no core 1 of rank 0 \(launch it as kernel\[2\]\)",
+    ),
     "a rank that is none": (lambda m, t, x: sendrecv(m, t, 2, 1, 0), {}, "sendrecv: send_to_rank: 2, must be 0 or 1"),
     "nobody sends": (lambda m, t, x: sendrecv(m, t, 0, 0, 0), {}, "recv_from_rank: 0 sends to another core"),
     "another shape": (
@@ -124,11 +128,19 @@ LIMITS = {
         {},
         "dst: dtype float16, src has float32",
     ),
-    "HBM": (lambda m, t, x: sendrecv(x[0], t, *2 * [1 - nl.program_id(0)], 0), {}, "src: a tile in HBM, must be in SBUF"),
+    "HBM": (
+        lambda m, t, x: sendrecv(x[0], t, *2 * [1 - nl.program_id(0)], 0),
+        {},
+        "src: a tile in HBM, must be in SBUF",
+    ),
     "v2": (lambda m, t, x: core_barrier(x, (0, 1)), {"device": "trn1"}, "core_barrier: needs NeuronCore-v3 or newer"),
-    "three cores": (lambda m, t, x: core_barrier(x, (0, 1, 2)), {}, r"core_barrier: cores: \(0, 1, 2\), must be \(0, 1\)"),
+    "three cores": (
+        lambda m, t, x: core_barrier(x, (0, 1, 2)),
+        {},
+        r"core_barrier: cores: \(0, 1, 2\), must be \(0, 1\)",
+    ),
     "an engine that is none": (lambda m, t, x: core_barrier(x, (0, 1), "cpu"), {}, "core_barrier: engine: 'cpu'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("call", "launch", "message"), LIMITS.values(), ids=LIMITS)
