@@ -55,6 +55,12 @@ def test_marks_are_what_the_slow_twin_draws(rows, bucket, first, span):
     assert marks_of(lane_of(rows), t0, t1, bucket) == naive.scan(rows, t0, t1, bucket)
 
 
+def test_a_row_that_later_ones_cover_where_the_window_begins_is_left_out_of_a_block_too():
+    rows = [naive.Row(0, 2, work=False), *(naive.Row(k, k + 9) for k in range(frames.FINE))]
+    assert marks_of(lane_of(rows), 0, 256, 64) == naive.scan(rows, 0, 256, 64)
+    assert marks_of(lane_of(rows), 0, 256, 64)[0].count == frames.FINE
+
+
 @pytest.mark.parametrize("pipelined", [False, True])
 @pytest.mark.parametrize("bucket", [16, 512, 4096])
 def test_whole_blocks_change_nothing(pipelined, bucket):

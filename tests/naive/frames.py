@@ -118,7 +118,7 @@ def whole_block(lane: list[Row], i: int, size: int, t0: int, t1: int, bucket: in
     rows = lane[i : i + size]
     cells = {row.start // (CELL_BUCKETS * bucket) for row in rows}
     short = all(body_end(lane, k) - lane[k].start < LONE_BUCKETS * bucket for k in range(i, i + len(rows)))
-    return len(rows) == size and short and len(cells) == 1 and all(t0 <= row.start < t1 for row in rows)
+    return len(rows) == size and short and len(cells) == 1 and all(t0 < row.start < t1 for row in rows)
 
 
 def lone_mark(lane: list[Row], i: int) -> Mark:

@@ -172,14 +172,14 @@ def first_reaching(end, rows, coarse, fine, t0):
 
 @njit(cache=True)
 def whole_block(blocks, size, i, rows, window):
-    """Whether rows [i, i + size) lie in the window, in one cell, with no body to be drawn alone."""
+    """Whether rows [i, i + size) start inside the window, in one cell, with no body to be drawn alone."""
     block = blocks[i // size]
     if i + size > rows or block[MAX_BODY] >= LONE_BUCKETS * window[2]:
         return False
     low = block[FIRST_START]
     high = block[LAST_START]
     cell = CELL_BUCKETS * window[2]
-    return low >= window[0] and high < window[1] and low // cell == high // cell
+    return low > window[0] and high < window[1] and low // cell == high // cell
 
 
 @njit(cache=True)
