@@ -137,12 +137,14 @@ def run(
     if not values:
         return Run(None, trace, finished)
     if os.environ.get(PRECISION) == "0":
+        finished.release()
         with dtypes.widened():
             tracings, returned = _launched(*asked)
         outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     arrays = tuple(tuple(_host_array(view) for view in views) for views in outputs)
     for tracing in tracings:
         tracing.write_back()
+    finished.release()
     return Run(arrays[0], trace, finished, _like(returned[0], iter(arrays[0])), arrays)
 
 

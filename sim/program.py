@@ -190,6 +190,11 @@ class Program:
     def __len__(self) -> int:
         return len(self.form)
 
+    def release(self) -> None:
+        """Give up the values of the tensors, which time does not depend on."""
+        for storage in self.storages:
+            storage.bytes = storage.written = None
+
 
 class _Ours(dict[str, bool]):
     """Whether the file of that path belongs to the emulator."""

@@ -315,9 +315,19 @@ def test_tiles_larger_than_memory_are_dropped_after_their_last_use(
     monkeypatch.setattr(programs, "VALUES_LIMIT", 4 * 128 * 64 * 4)
     run = sim.run(chain(api), x)
     assert np.array_equal(run.outputs[0], before.outputs[0])
-    held = [storage for storage in run.program.storages if storage.memory.name == "SBUF" and storage.bytes is not None]
-    assert len(held) <= 3
     assert np.array_equal(run.program.form, before.program.form)
+    result, program = launch.evaluate(chain(api), x)
+    assert np.array_equal(result, before.outputs[0])
+    held = [storage for storage in program.storages if storage.memory.name == "SBUF" and storage.bytes is not None]
+    assert len(held) <= 3
+
+
+def test_a_run_keeps_no_values_but_its_outputs(api: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for precise in ("1", "0"):
+        monkeypatch.setenv("NKI_PRECISE_FP", precise)
+        run = sim.run(chain(api), numbers())
+        assert np.isfinite(run.outputs[0]).all()
+        assert all(storage.bytes is None for storage in run.program.storages)
 
 
 def test_a_kernel_that_looks_at_values_cannot_drop_them(

@@ -211,6 +211,7 @@ def test_passes_share_the_occupancy_and_the_last_one_ends_it():
     start = table.start_ps[2]
     spans = [(int(a - start), int(b - start)) for a, b in zip(table.start_ps[2:], table.end_ps[2:], strict=True)]
     assert spans == [(0, 90_000), (0, 300_000), (110_000, 200_000), (200_000, 500_000)]
+    assert table.wait_for[2:].tolist() == [1, 2, 3, 3]
 
 
 def test_weights_are_loaded_behind_the_matmul_before():
@@ -263,6 +264,15 @@ def test_operands_are_written_as_profiles_write_them():
     assert found["SCALAR"] == "op=EXP src=fp32@0x0[1,1,1][64,1,1]+p32 dst=fp32@0x100[1,1,1][64,1,1] tensors=tile->out"
     assert re.fullmatch(r"src=fp32@0x\w+\[1,1,1\]\[64,1,1\] 128\*64 tensors=left", found["LDWEIGHTS"])
     assert re.fullmatch(r"src=fp32@0x\w+\S+ dst=fp32@0x2000000\S+ 128\*64 tensors=right->bank", found["MATMUL"])
+
+
+def test_exchanged_operands_are_not_the_same_operands():
+    build = Builder()
+    one, other = build.sbuf(name="one"), build.sbuf(name="other")
+    for source, target in ((one, other), (other, one)):
+        build.op(Engine.VECTOR, (R, source), (W, target))
+    texts = [text.rpartition("=")[2] for (text,) in rows(traced(build, Options(rename=False)), "operands")]
+    assert texts == ["one->other", "other->one"]
 
 
 def test_names_with_braces_are_only_names():
@@ -344,6 +354,23 @@ def test_allocations_last_from_the_first_start_to_the_end_of_the_last_access():
     build.op(Engine.VECTOR, (R, tile), (W, build.sbuf(name="next")), occupancy=100, latency=300)
     found = rows(traced(build), "tensor", "offset", "bytes", "start_ps", "end_ps", table="allocations")
     assert found == [("tile", 0, 256, LEAD, LEAD + 5300), ("next", 256, 256, LEAD + 5200, LEAD + 5300)]
+
+
+def test_a_transfer_holds_a_tile_until_its_semaphore():
+    build = Builder()
+    tile, out = build.sbuf(), build.hbm(128, 64, role="OUT")
+    build.op(Engine.VECTOR, (W, tile), occupancy=100, latency=200)
+    build.dma(out, tile)
+    trace = traced(build)
+    assert trace.allocations.end_ps[0] == trace.transfers.done_ps[0] == trace.meta.window[1]
+
+
+def test_semaphores_of_engines_do_not_count_transfers():
+    build = Builder()
+    tile = build.sbuf()
+    build.dma(tile, build.hbm(128, 64))
+    build.op(Engine.VECTOR, (R, tile), (W, build.sbuf(name="next")))
+    assert len(traced(build).semaphore_updates) == 0
 
 
 def test_loops_and_lines_are_regions():

@@ -161,7 +161,7 @@ def _group(kind: str, replica_group: Any) -> list[int]:
 def _reduction(call: _Call, op: Any) -> Callable:
     name = functions.name_of(op)
     if name not in REDUCTIONS:
-        raise call.fault(f"op: {name or op!r}, must be nl.add, nl.minimum or nl.maximum")
+        raise call.fault(f"op: {name or repr(op)}, must be nl.add, nl.minimum or nl.maximum")
     return REDUCTIONS[name]
 
 

@@ -16,16 +16,35 @@ from sim.trace import Engine, RegionKind
 SEQUENCERS = (Engine.TENSOR, Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD, Engine.SYNC)
 
 
-def _loop(kind: str, start: Any, stop: Any, step: Any, dynamic: bool = False) -> Iterator[int]:
-    """Iterate eagerly; instructions issued within belong to the loop's region."""
-    first, last = (0, start) if stop is None else (start, stop)
-    program = builder()
-    try:
-        numbers = range(_bound(first), _bound(last), int(step))
-    except (TypeError, ValueError) as error:
-        fault = f"nl.{kind}: start, stop and step are {start!r}, {stop!r}, {step!r}: {error}"
-        raise InputError(fault, source=program.where()) from None
-    return _iterate(kind, program.here(), numbers, dynamic)
+class Loop:
+    """What the ranges give: numbers as Python's `range` has them; instructions issued while iterating belong to it."""
+
+    __slots__ = ("_dynamic", "_kind", "_source", "numbers")
+
+    def __init__(self, kind: str, start: Any, stop: Any, step: Any, dynamic: bool = False):
+        first, last = (0, start) if stop is None else (start, stop)
+        program = builder()
+        try:
+            self.numbers = range(_bound(first), _bound(last), int(step))
+        except (TypeError, ValueError) as error:
+            fault = f"nl.{kind}: start, stop and step are {start!r}, {stop!r}, {step!r}: {error}"
+            raise InputError(fault, source=program.where()) from None
+        self._kind, self._source, self._dynamic = kind, program.here(), dynamic
+
+    def __iter__(self) -> Iterator[int]:
+        program = builder()
+        line = (program.strings[self._source] or "").rsplit(":", 1)[-1]
+        with program.inside(RegionKind.LOOP, f"{self._kind} at line {line}", self._source):
+            for number in self.numbers:
+                if self._dynamic:
+                    branch()
+                yield number
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.numbers[at]
 
 
 def _bound(value: Any) -> int:
@@ -35,45 +54,35 @@ def _bound(value: Any) -> int:
     return int(value)
 
 
-def _iterate(kind: str, source: int, numbers: range, dynamic: bool) -> Iterator[int]:
-    program = builder()
-    line = (program.strings[source] or "").rsplit(":", 1)[-1]
-    with program.inside(RegionKind.LOOP, f"{kind} at line {line}", source):
-        for number in numbers:
-            if dynamic:
-                branch()
-            yield number
-
-
 def branch() -> None:
     """The compare-and-branch that every sequencer runs before an iteration of a dynamic loop."""
     for engine in SEQUENCERS:
         issue(sync.BRANCH, (), (engine,), None, engine)
 
 
-def affine_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[int]:
-    return _loop("affine_range", start, stop, step)
+def affine_range(start: Any, stop: Any = None, step: int = 1) -> Loop:
+    return Loop("affine_range", start, stop, step)
 
 
-def sequential_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[int]:
-    return _loop("sequential_range", start, stop, step)
+def sequential_range(start: Any, stop: Any = None, step: int = 1) -> Loop:
+    return Loop("sequential_range", start, stop, step)
 
 
-def static_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[int]:
-    return _loop("static_range", start, stop, step)
+def static_range(start: Any, stop: Any = None, step: int = 1) -> Loop:
+    return Loop("static_range", start, stop, step)
 
 
-def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[int]:
+def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Loop:
     """A loop on the device; its bounds may be registers (until NKI 0.6)."""
     _check_step("dynamic_range", step)
-    return _loop("dynamic_range", start, stop, step, dynamic=True)
+    return Loop("dynamic_range", start, stop, step, dynamic=True)
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], None], step: int = 1) -> None:
     """A loop on the device: body_fun(i) with i a VirtualRegister if a bound is one, else an NkiScalar."""
     _check_step("fori_loop", step)
     registers = isinstance(lower, VirtualRegister) or isinstance(upper, VirtualRegister)
-    for number in _loop("fori_loop", lower, upper, step, dynamic=True):
+    for number in Loop("fori_loop", lower, upper, step, dynamic=True):
         body_fun(VirtualRegister(number) if registers else NkiScalar(number))
 
 

@@ -374,6 +374,9 @@ def _item(item: Any) -> Any:
         return (start, start + as_int(item.size), None)
     if isinstance(item, range):
         return (item.start, item.stop, item.step)
+    numbers = getattr(item, "numbers", None)
+    if isinstance(numbers, range):
+        return (numbers.start, numbers.stop, numbers.step)
     try:
         return as_int(item)
     except TypeError:

@@ -180,7 +180,7 @@ def _operands(rows: Rows) -> np.ndarray:
 
 
 def _waits(rows: Rows) -> dict[str, np.ndarray]:
-    """The first row of an instruction has its wait; later ones follow the row before."""
+    """The first row of an instruction has its wait; a later MATMUL follows the one before, others the row before."""
     timed, index = rows.timed, rows.instruction
     wait_ps, wait = np.zeros(index.size, np.int64), np.full(index.size, Wait.ENGINE, np.int64)
     bound = np.full(index.size, NONE, np.int64)
@@ -188,7 +188,8 @@ def _waits(rows: Rows) -> dict[str, np.ndarray]:
     wait_ps[first], wait[first] = timed.wait_ps, timed.wait
     bound[first] = np.where(timed.bind >= 0, rows.last[timed.bind], NONE)
     later = np.flatnonzero(rows.step[: rows.main] > 0)
-    bound[later] = rows.before[np.where(rows.step[later] > 1, later - 2 + rows.step[later] % 2, later - 1)]
+    streams = (rows.step[later] > 1) & (rows.step[later] % 2 == 1)
+    bound[later] = rows.before[np.where(streams, later - 2, later - 1)]
     _chain_first_pass(rows, bound)
     loads, shown = rows.loads, rows.loads.start >= 0
     table = slice(rows.main, None)
