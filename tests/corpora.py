@@ -34,6 +34,7 @@ CORPORA = (
     "tests.corpora_fusion",
     "tests.corpora_samples",
     "tests.corpora_history",
+    "tests.corpora_library",
 )
 """Modules with a function `cases(folder) -> list[Case]`."""
 
@@ -118,6 +119,12 @@ def distance(got: Any, want: Any) -> float:
     return float(np.linalg.norm(a - b)) / norm if norm else float(np.linalg.norm(a - b))
 
 
+def _nothing(name: str) -> None:
+    """Whatever is imported from a stub."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+
 @contextmanager
 def imported(path: Path, device: str, stubs: tuple[str, ...] = ()) -> Iterator[types.ModuleType]:
     """A file of a checkout as a module, with the emulator's stand-ins; `stubs` are packages that it imports in vain."""
@@ -125,6 +132,7 @@ def imported(path: Path, device: str, stubs: tuple[str, ...] = ()) -> Iterator[t
 
     for name in stubs:
         module = sys.modules[name] = types.ModuleType(name)
+        module.__getattr__ = _nothing
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)

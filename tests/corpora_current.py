@@ -21,7 +21,8 @@ MX_DIVE, MX_SAMPLE = (
     "nki-samples/src/nki_samples/tutorials/mxfp-matmul",
 )
 EXACT, BF16, SINGLE = Check(rtol=0, atol=0), Check(rtol=1e-2, atol=1e-2), Check(rtol=1e-5, atol=1e-6)
-DRIVER = ("torch", "torch_xla", "torch_neuronx")
+DRIVER = ("torch", "torch_xla", "torch_neuronx", "nkipy", "nkipy.core", "nkipy.core.nki_op", "nkipy.runtime")
+"""Packages of the host side; where they are not installed, a module that holds nothing takes their place."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ def _mamba_inputs(generator: np.random.Generator) -> tuple:
     )
 
 
+def _rmsnorm(x: np.ndarray, weight: np.ndarray, epsilon: float) -> np.ndarray:
+    return x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + epsilon) * weight
+
+
 def _whole_numbers(*shape: int) -> Callable[[np.random.Generator], tuple]:
     return lambda generator: (np.arange(np.prod(shape)).reshape(shape).astype(np.float16), 2)
 
@@ -103,8 +108,16 @@ SDK = [
 ]  # fmt: skip
 
 
+NKIPY = [
+    Example("nkipy/examples/models/gpt_oss/kernels/nki/rmsnorm.py", "nki_rmsnorm_kernel",
+            lambda generator: (*_normal(np.float32, (200, 512), (512,))(generator), 1e-5), _rmsnorm, SINGLE),
+    Example("nkipy/examples/playground/simple_nki_kernel.py", "nki_tensor_add",
+            _normal(np.float32, (128, 512), (128, 512)), np.add, EXACT),
+]  # fmt: skip
+
+
 def cases(folder: Path) -> list[Case]:
-    examples = [*SDK, *(example for place in MATMULS for example in _matmuls(place))]
+    examples = [*SDK, *NKIPY, *(example for place in MATMULS for example in _matmuls(place))]
     found = [_case(example) for example in examples if (folder / example.file).is_file()]
     for place in (MX_DIVE, MX_SAMPLE):
         if (folder / place).is_dir():
@@ -114,7 +127,7 @@ def cases(folder: Path) -> list[Case]:
 
 
 def _corpus(file: str) -> str:
-    return "sdk examples" if file.startswith("aws") else "nki-samples, current"
+    return {"aws-neuron-sdk": "sdk examples", "nkipy": "nkipy"}.get(file.partition("/")[0], "nki-samples, current")
 
 
 def _case(example: Example) -> Case:
@@ -146,7 +159,7 @@ def _refused(example: Example, folder: Path) -> Outcome:
 def _missing(names: tuple[str, ...]) -> tuple[str, ...]:
     import importlib.util
 
-    return tuple(name for name in names if importlib.util.find_spec(name) is None)
+    return tuple(name for name in names if importlib.util.find_spec(name.partition(".")[0]) is None)
 
 
 def _mx_data(tools: Any, dtype: Any, *shape: int) -> tuple:

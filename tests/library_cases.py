@@ -28,12 +28,22 @@ import pytest
 ROWS = Path(os.environ.get("LIBRARY_ROWS", "library_rows.jsonl"))
 CASES = int(os.environ.get("LIBRARY_CASES", "3"))
 """Cases run of each test function, the smallest first."""
+TEST = os.environ.get("LIBRARY_TEST", "")
+"""Only tests whose name, with its parameters, contains this."""
 SECONDS = int(os.environ.get("LIBRARY_SECONDS", "120"))
 """Most seconds a case may take."""
 BYTES = int(os.environ.get("LIBRARY_BYTES", str(1 << 30)))
 """Inputs larger than this are traced for time alone."""
 
-HOST_PACKAGES = ("aws_embedded_metrics", "boto3", "botocore", "fabric2", "paramiko", "plotext", "filelock")
+HOST_PACKAGES = (
+    "aws_embedded_metrics",
+    "boto3",
+    "botocore",
+    "fabric2",
+    "paramiko",
+    "plotext",
+    "filelock",
+)
 """What their test tools import to talk to real machines; nothing of it is called here."""
 
 _stack = ExitStack()
@@ -163,6 +173,17 @@ def _place(kernel: Any) -> str:
     return f"{function.__module__.partition('nkilib_src.nkilib.')[2]}.{function.__name__}"
 
 
+def _old_places() -> None:
+    """A test imports its kernel from where it was before."""
+    import importlib
+
+    kernels = importlib.import_module("nkilib_src.nkilib.experimental.collectives")
+    sys.modules["nkilib_src.nkilib.experimental.subkernels"] = kernels
+    for name in ("topk_reduce", "topk_reduce_torch"):
+        module = importlib.import_module(f"nkilib_src.nkilib.experimental.collectives.{name}")
+        sys.modules[f"nkilib_src.nkilib.experimental.subkernels.{name}"] = module
+
+
 def _orchestrator() -> types.ModuleType:
     module = types.ModuleType("test.utils.test_orchestrator")
     module.Orchestrator = Emulator
@@ -180,6 +201,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _scale_as_before_nki_05()
     sys.modules["test.utils.test_orchestrator"] = _orchestrator()
     _stack.enter_context(sim.stand_ins())
+    _old_places()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -215,7 +237,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the smallest cases of each test function."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if _expects_refusal(item):
+        if _expects_refusal(item) or TEST not in item.name:
             continue
         groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {id(item) for group in groups.values() for item in sorted(group, key=_size)[:CASES]}

@@ -52,6 +52,8 @@ def test_what_reads_after_the_barrier_waits_for_it():
     last = max(start for opcode, start in zip(opcodes, rows.start_ps.tolist(), strict=True) if "DMA" in opcode)
     assert last >= max(barriers)
     assert run.latency_ns > run.program.device["cc.core_barrier"]
+    cores = run.program.core
+    assert {(cores[first], cores[then]) for first, then, _ in run.program.order} >= {(0, 1), (1, 0)}
 
 
 def test_gpsimd_exchanges_small_tiles_itself():

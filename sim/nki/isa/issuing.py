@@ -20,6 +20,8 @@ from sim.nki.tensor import Index, NkiTensor
 from sim.program import Op, ProgramBuilder
 from sim.trace import Engine
 
+SCALES, SCALE_ROWS = {"nki.isa.quantize_mx": (1,), "nki.isa.nc_matmul_mx": (3, 4)}, 4
+"""Operands that are microscaling factors: four rows of each quadrant count, so that several tiles may share one."""
 QUADRANT = 32
 """Partitions; an engine's access starts at a multiple of it, by its width (trainium_inferentia2_arch)."""
 
@@ -71,7 +73,7 @@ def issue(
         if not isinstance(view, NkiTensor):
             raise no_tensor(op, operands, program)
         if view.offset >= view.layout.pitch > 0:
-            _check_start(view, view.layout.pitch)
+            _check_start(op, operands, view)
         if view.indirection is not None:
             indirect = True
     if indirect:
@@ -152,16 +154,19 @@ def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError:
     return InputError(f"{op.call}: {what}, must be a tensor", source=program.where())
 
 
-def _check_start(view: View, pitch: int) -> None:
-    start, count = view.offset // pitch, view.layout.partitions
+def _check_start(op: Op, operands: tuple[View, ...], view: View) -> None:
+    start, count = view.offset // view.layout.pitch, view.layout.partitions
     own = view.storage.address
     start += own[0] if own else 0
-    step = QUADRANT if count <= QUADRANT else 2 * QUADRANT if count <= 2 * QUADRANT else PARTITIONS
-    if start % step:
-        allowed = ", ".join(str(place) for place in range(0, PARTITIONS, step))
+    if operands.index(view) in SCALES.get(op.call, ()):
+        start, allowed = start % QUADRANT, range(0, QUADRANT // 2, SCALE_ROWS)
+    else:
+        step = QUADRANT if count <= QUADRANT else 2 * QUADRANT if count <= 2 * QUADRANT else PARTITIONS
+        allowed = range(0, PARTITIONS, step)
+    if start not in allowed:
         raise InputError(
             f"{view.storage.name}: an access of {count} partitions starts at partition {start}, "
-            f"must start at {allowed}",
+            f"must start at {', '.join(map(str, allowed))}",
             source=builder().where(),
         )
 
