@@ -170,14 +170,19 @@ def metadata(counts, displacements, places=None):
     return np.array(rows, np.uint32)
 
 
+@pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("placed", [False, True])
-def test_all_to_all_v_sends_chunks_of_any_length(placed):
+def test_all_to_all_v_sends_chunks_of_any_length(placed, split):
     def kernel(x, table):
         out, counts = hbm((40,)), hbm(table.shape, np.uint32)
         dma_copy(out, nl.zeros((1, 40), np.float32))
         held = hbm(table.shape, np.uint32)
         dma_copy(held, table)
-        ncc.all_to_all_v([x], [out], ALL, held, has_rdispls=placed)
+        if split:
+            prepared = ncc.all_to_all_v_prepare([x], [out], ALL, held, has_rdispls=placed)
+            ncc.all_to_all_v_trigger(prepared)
+        else:
+            ncc.all_to_all_v([x], [out], ALL, held, has_rdispls=placed)
         dma_copy(counts, held)
         return out, counts
 
@@ -196,12 +201,17 @@ def test_all_to_all_v_sends_chunks_of_any_length(placed):
         np.testing.assert_array_equal(table[2], [counts[sender][rank] for sender in range(RANKS)])
 
 
-def test_all_gather_v_sends_one_chunk_to_all():
+@pytest.mark.parametrize("split", [False, True])
+def test_all_gather_v_sends_one_chunk_to_all(split):
     def kernel(x, table):
         out, held = hbm((40,)), hbm(table.shape, np.uint32)
         dma_copy(out, nl.zeros((1, 40), np.float32))
         dma_copy(held, table)
-        ncc.all_gather_v([x], [out], ALL, held, recv_counts_known=True)
+        if split:
+            prepared = ncc.all_gather_v_prepare([x], [out], ALL, held, recv_counts_known=True)
+            ncc.all_gather_v_trigger(prepared)
+        else:
+            ncc.all_gather_v([x], [out], ALL, held, recv_counts_known=True)
         return out, held
 
     x = [normal(16, seed=rank) for rank in range(RANKS)]
@@ -320,6 +330,18 @@ REFUSED = {
         "a group of 2 ranks, must be 4",
     ),
     "gather_v lnc": (lambda x: ncc.all_gather_v([x], [x], ALL, hbm((3, 4), np.uint32)), "needs LNC 2"),
+    "second prepare": (
+        lambda x: [ncc.all_to_all_v_prepare([x], [x], ALL, hbm((3, 4), np.uint32)) for _ in range(2)],
+        "all_to_all_v_prepare: the prepare before it has no trigger yet",
+    ),
+    "trigger of another": (
+        lambda x: ncc.all_gather_v_trigger(ncc.all_to_all_v_prepare([x], [x], ALL, hbm((3, 4), np.uint32))),
+        "all_gather_v_trigger: prepare_instr: not of the all_gather_v_prepare before it",
+    ),
+    "trigger of nothing": (
+        lambda x: ncc.all_to_all_v_trigger(dma_copy(hbm(x.shape), x)),
+        "all_to_all_v_trigger: prepare_instr: not of the all_to_all_v_prepare before it",
+    ),
     "metadata dtype": (
         lambda x: ncc.all_to_all_v([x], [x], ALL, hbm((3, 4), np.int32)),
         "metadata_tensor: must be a tensor of uint32",

@@ -1,6 +1,5 @@
-"""`nki.language`: names, signatures and values of the documented functions."""
+"""`nki.language`: values of the documented functions."""
 
-import inspect
 import math
 
 import ml_dtypes
@@ -11,53 +10,6 @@ import sim
 from sim import dtypes
 from sim.nki import language as nl
 from tests.chip import Chip, fp32, normal
-
-SIGNATURES = """
-abs x dtype=None | abs_max x y dtype=None | abs_min x y dtype=None | add x y dtype=None | all x axis dtype=None
-affine_range start stop=None step=1 | arctan x dtype=None | bitwise_and x y dtype=None | bitwise_or x y dtype=None
-bitwise_xor x y dtype=None | broadcast_to x shape dtype=None | ceil x dtype=None | copy x dtype=None | cos x dtype=None
-device_print print_prefix tensor | divide x y dtype=None | dropout x rate dtype=None | ds start size
-dynamic_range start stop=None step=1 | empty_like x dtype=None buffer=None name='' | equal x y dtype=None
-erf x dtype=None | erf_dx x dtype=None | exp x dtype=None | expand_dims x axis | floor x dtype=None
-fmod x y dtype=None | fori_loop lower upper body_fun step=1 | full shape fill_value dtype buffer=sbuf name=''
-gather_flattened data indices axis=0 dtype=None | gelu x dtype=None | gelu_apprx_sigmoid x dtype=None
-gelu_apprx_sigmoid_dx x dtype=None | gelu_apprx_tanh x dtype=None | gelu_dx x dtype=None | greater x y dtype=None
-greater_equal x y dtype=None | invert x dtype=None | is_hbm buffer | is_on_chip buffer | is_psum buffer
-is_sbuf buffer | left_shift x y dtype=None | less x y dtype=None | less_equal x y dtype=None | load src dtype=None
-load_transpose2d src dtype=None | log x dtype=None | logical_and x y dtype=None | logical_not x dtype=None
-logical_or x y dtype=None | logical_xor x y dtype=None | matmul x y transpose_x=False
-max x axis dtype=None keepdims=False | maximum x y dtype=None | mean x axis dtype=None keepdims=False
-min x axis dtype=None keepdims=False | minimum x y dtype=None | mish x dtype=None | mod x y dtype=None
-multiply x y dtype=None | ndarray shape dtype buffer=sbuf name='' address=None | negative x dtype=None
-not_equal x y dtype=None | num_programs axes=0 | ones shape dtype buffer=sbuf name='' | power x y dtype=None
-prod x axis dtype=None keepdims=False | program_id axis=0 | program_ndim | rand shape dtype buffer=sbuf name=''
-random_seed seed | reciprocal x dtype=None | relu x dtype=None | right_shift x y dtype=None
-rms_norm x w axis n epsilon=1e-06 dtype=None compute_dtype=None | rsqrt x dtype=None
-sequential_range start stop=None step=1 | shared_constant constant | shared_identity_matrix n dtype=uint8 dst=None
-sigmoid x dtype=None | sign x dtype=None | silu x dtype=None | silu_dx x dtype=None | sin x dtype=None
-softmax x axis=-1 dtype=None | softplus x dtype=None | sqrt x dtype=None | square x dtype=None
-static_range start stop=None step=1 | store dst value | subtract x y dtype=None | sum x axis dtype=None keepdims=False
-tan x dtype=None | tanh x dtype=None | transpose x dtype=None | trunc x dtype=None
-var x axis dtype=None keepdims=False | where condition x y dtype=None | while_loop init body_fun
-zeros shape dtype buffer=sbuf name='' | zeros_like x dtype=None buffer=None name=''
-"""
-DOCUMENTED = [line.split() for part in SIGNATURES.strip().splitlines() for line in part.split(" | ")]
-
-
-@pytest.mark.parametrize("words", DOCUMENTED, ids=[words[0] for words in DOCUMENTED])
-def test_a_function_has_the_documented_parameters(words):
-    function = getattr(nl, words[0])
-    parameters = inspect.signature(getattr(function, "_call", function)).parameters.values()
-    assert [_written(parameter) for parameter in parameters] == words[1:]
-
-
-def _written(parameter):
-    if parameter.default is parameter.empty:
-        return parameter.name
-    names = {nl.sbuf: "sbuf", np.uint8: "uint8"}
-    default = parameter.default
-    shown = names.get(default) if isinstance(default, (nl.MemoryRegion, type)) else repr(default)
-    return f"{parameter.name}={shown}"
 
 
 def test_every_dtype_of_the_reference_is_there():

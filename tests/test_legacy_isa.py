@@ -277,7 +277,7 @@ WRONG = [
     (lambda t: nisa.iota(np.arange(4), np.int32), "no affine expression"),
     (lambda t: nisa.affine_select(ROWS == COLUMNS, t(TILE), 0.0), "one comparison of affine expressions"),
     (lambda t: nisa.local_gather(t(TILE), t((P, 4)), 3), "index: dtype float32, must be uint16"),
-    (lambda t: nisa.builtin_custom_op(), "builtin_custom_op"),
+    (lambda t: nisa.builtin_custom_op("f", "f.so", "1", "1", [t], [t]), "builtin_custom_op"),
 ]
 
 

@@ -7,6 +7,7 @@ one rank stands for all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,15 +15,16 @@ import numpy as np
 
 from sim import dtypes
 from sim.engines import collectives as wire
+from sim.engines import sync
 from sim.errors import InputError
 from sim.nki import exchanges, functions, lockstep
-from sim.nki.isa.issuing import issue_transfer
+from sim.nki.isa.issuing import NkiInstruction, issue_transfer
 from sim.nki.isa.registers import VirtualRegister
 from sim.nki.lockstep import Place
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
 from sim.program import ProgramBuilder
-from sim.trace import Memory
+from sim.trace import Engine, Memory
 
 PRIORITIES = range(4)
 PRIORITY_GENERATION = 4
@@ -100,8 +102,8 @@ class _Call:
             if dst.shape != tuple(shape):
                 raise self.fault(f"dsts: shape {list(dst.shape)}, must be {list(shape)}")
 
-    def run(self, srcs: Tensors, dsts: Tensors, exchange: exchanges.Exchange) -> None:
-        """Exchange values with the other ranks and append the transfer.
+    def run(self, srcs: Tensors, dsts: Tensors, exchange: exchanges.Exchange) -> NkiInstruction | None:
+        """Exchange values with the other ranks and append the transfer, whose handle it gives to the core that does.
 
         The cores of a rank that share the tensors make the call together, and the first of them moves the data.
         """
@@ -113,13 +115,15 @@ class _Call:
         offer = (self.kind, [src.array() for src in srcs] if self.program.values else None)
         resolve = self._resolved(cores[0], exchange if self.program.values else None)
         results = lockstep.meet(f"nki.collectives.{self.kind}", key, members, offer, resolve)[own.rank]
+        handle = None
         if own.core == cores[0]:
             static = (self.kind, len(dsts), len(self.group))
             op = wire.OPS[self.kind]
-            issue_transfer(self.program, op, (*dsts, *srcs), static, self.name, results=tuple(results))
+            handle = issue_transfer(self.program, op, (*dsts, *srcs), static, self.name, results=tuple(results))
         if len(cores) > 1:
             mine = [Place(own.rank, core) for core in cores]
             lockstep.meet(f"nki.collectives.{self.kind}", (*key, own.rank), mine, None, dict.fromkeys)
+        return handle
 
     def _resolved(self, core: int, exchange: exchanges.Exchange | None) -> lockstep.Resolve:
         def resolve(offers: Mapping[Place, tuple[str, list[np.ndarray]]]) -> dict[Place, dict[int, list]]:
@@ -254,7 +258,7 @@ def all_gather_v(
     has_rdispls: bool = False,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction | None:
     """Each rank sends one chunk, whose length the metadata tells, to all; they land in equal slots of dsts."""
     call = _Call("all_gather_v", _group("all_gather_v", replica_group), priority, name)
     if has_rdispls:
@@ -263,7 +267,7 @@ def all_gather_v(
         raise call.fault(f"replica_group: a group of {len(call.group)} ranks, must be {GATHER_RANKS}")
     if call.program.grid != (2,):
         raise call.fault("needs LNC 2: launch the kernel as kernel[2]")
-    _vary(call, srcs, dsts, metadata_tensor, recv_counts_known, False, exchanges.gathered_chunks)
+    return _vary(call, srcs, dsts, metadata_tensor, recv_counts_known, False, exchanges.gathered_chunks)
 
 
 def all_to_all_v(
@@ -275,15 +279,92 @@ def all_to_all_v(
     has_rdispls: bool = False,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction | None:
     """Each rank sends a chunk of its own to each other, with lengths and places that the metadata tells."""
     call = _Call("all_to_all_v", _group("all_to_all_v", replica_group), priority, name)
-    _vary(call, srcs, dsts, metadata_tensor, recv_counts_known, bool(has_rdispls), exchanges.swapped_chunks)
+    return _vary(call, srcs, dsts, metadata_tensor, recv_counts_known, bool(has_rdispls), exchanges.swapped_chunks)
+
+
+class _Prepared(NkiInstruction):
+    """The handle of a `…_v_prepare`: what its trigger does."""
+
+    __slots__ = ("trigger",)
+
+
+_waiting: WeakKeyDictionary[ProgramBuilder, dict[int, _Prepared]] = WeakKeyDictionary()
+"""The prepare of each core that no trigger has followed yet."""
+
+
+def _prepare(kind: str, collective: Callable[..., Any], metadata: NkiTensor, given: tuple) -> NkiInstruction:
+    """Read the metadata; the trigger runs the collective, whose set-up is not taken out of its time."""
+    program = builder()
+    call = _Call(f"{kind}_prepare", (), None, None)
+    waiting = _waiting.setdefault(program, {})
+    if program.core in waiting:
+        raise call.fault("the prepare before it has no trigger yet")
+    if not isinstance(metadata, NkiTensor):
+        raise call.fault(f"metadata_tensor: {metadata!r} is no tensor")
+    first = metadata[(slice(0, 1),) * metadata.ndim]
+    read = issue_transfer(program, sync.LOAD, (first,), (Engine.SYNC,), None)
+    prepared = _Prepared(program, read._first, read._last)
+    prepared.trigger = (kind, partial(collective, *given))
+    waiting[program.core] = prepared
+    return prepared
+
+
+def _trigger(kind: str, prepared: Any, name: str | None) -> NkiInstruction:
+    program = builder()
+    waiting = _waiting.get(program, {})
+    if not isinstance(prepared, _Prepared) or prepared is not waiting.get(program.core) or prepared.trigger[0] != kind:
+        raise _Call(f"{kind}_trigger", (), None, None).fault(f"prepare_instr: not of the {kind}_prepare before it")
+    del waiting[program.core]
+    handle = prepared.trigger[1](name=name)
+    return prepared if handle is None else handle.depends_on(prepared)
+
+
+def all_gather_v_prepare(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: NkiTensor,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """Read the metadata of an `all_gather_v`, which `all_gather_v_trigger` runs."""
+    given = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
+    return _prepare("all_gather_v", all_gather_v, metadata_tensor, given)
+
+
+def all_gather_v_trigger(prepare_instr: NkiInstruction, name: str | None = None) -> NkiInstruction:
+    """Run the `all_gather_v` that was prepared."""
+    return _trigger("all_gather_v", prepare_instr, name)
+
+
+def all_to_all_v_prepare(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: NkiTensor,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """Read the metadata of an `all_to_all_v`, which `all_to_all_v_trigger` runs."""
+    given = (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority)
+    return _prepare("all_to_all_v", all_to_all_v, metadata_tensor, given)
+
+
+def all_to_all_v_trigger(prepare_instr: NkiInstruction, name: str | None = None) -> NkiInstruction:
+    """Run the `all_to_all_v` that was prepared."""
+    return _trigger("all_to_all_v", prepare_instr, name)
 
 
 def _vary(
     call: _Call, srcs: Tensors, dsts: Tensors, metadata: Any, known: bool, placed: bool, chunk: exchanges.Chunk
-) -> None:
+) -> NkiInstruction | None:
     call.tensors(srcs, dsts, most=1, memory=Memory.HBM)
     rows, ranks = 4 if placed else 3, len(call.group)
     if not isinstance(metadata, NkiTensor) or metadata.dtype != dtypes.uint32:
@@ -291,7 +372,7 @@ def _vary(
     wanted = (rows, ranks) if metadata.layout.memory is Memory.HBM else (1, rows, ranks)
     if metadata.shape != wanted:
         raise call.fault(f"metadata_tensor: shape {list(metadata.shape)}, must be {list(wanted)}")
-    call.run([*srcs, metadata], [*dsts, metadata], exchanges.by_metadata(chunk, dsts[0].size, known, placed))
+    return call.run([*srcs, metadata], [*dsts, metadata], exchanges.by_metadata(chunk, dsts[0].size, known, placed))
 
 
 def collective_permute(

@@ -29,7 +29,7 @@ class Function:
     def __init__(self, name: str, call: Callable[..., NkiTensor]):
         self.name = name
         """Canonical name in `sim.nki.functions`."""
-        self._call = call
+        self._call = self.__wrapped__ = call
         self.__name__ = name
         self.__doc__ = call.__doc__
 

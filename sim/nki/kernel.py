@@ -11,6 +11,7 @@ from typing import Any
 from sim.errors import InputError
 from sim.nki import session
 from sim.nki.benchmark import BenchmarkResult
+from sim.nki.compiler import CompileConfig, SpecializationConfig
 from sim.nki.tensor import NkiTensor
 
 PLATFORMS = {
@@ -58,7 +59,9 @@ class Kernel:
         sizes = grid if isinstance(grid, tuple) else (grid,)
         if any(not isinstance(size, int) or size < 1 for size in sizes):
             raise InputError(f"{self.__name__}[{grid!r}]: a launch grid is made of positive integers")
-        return type(self)(self.function, sizes, self.generation)
+        made = type(self)(self.function, sizes, self.generation)
+        made.device = self.device
+        return made
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if session.active():
@@ -80,11 +83,34 @@ class Kernel:
         return self
 
 
-def jit(function: Callable | None = None, **options: Any) -> Any:
-    """Decorator of a kernel; options of the vendor's compiler are accepted."""
-    if function is None:
-        return lambda f: Kernel(f)
-    return function if isinstance(function, Kernel) else Kernel(function)
+def jit(
+    fn: Callable | None = None,
+    *,
+    compile_config: CompileConfig | None = None,
+    specialization_config: SpecializationConfig | None = None,
+    func: Callable | None = None,
+    platform_target: str | None = None,
+    **options: Any,
+) -> Any:
+    """Decorator of a kernel; what only the vendor's compiler minds is accepted and has no effect.
+
+    platform_target : the device, as releases before 0.3 took it
+    raises          : InputError for a configuration that is none
+    """
+    for value, kind, name in (
+        (compile_config, CompileConfig, "compile_config"),
+        (specialization_config, SpecializationConfig, "specialization_config"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"nki.jit: {name}: {value!r} is no nki.compiler.{kind.__name__}")
+
+    def decorate(function: Callable) -> Kernel:
+        made = function if isinstance(function, Kernel) else Kernel(function)
+        made.device = PLATFORMS.get(platform_target or "", platform_target) or made.device
+        return made
+
+    function = fn if fn is not None else func
+    return decorate if function is None else decorate(function)
 
 
 class BenchmarkKernel(Kernel):

@@ -36,6 +36,8 @@ from sim.nki.tensor import DynamicSlice, MemoryRegion, NkiTensor
 from sim.program import ProgramBuilder
 from sim.trace import Memory
 
+DType = str
+"""For annotations: the reference calls a dtype a string."""
 bool_ = dtypes.parse("bool_")
 int8, int16, int32 = (dtypes.parse(name) for name in ("int8", "int16", "int32"))
 uint8, uint16, uint32 = (dtypes.parse(name) for name in ("uint8", "uint16", "uint32"))

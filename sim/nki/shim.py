@@ -53,11 +53,12 @@ MODULES = {
     "nki.typing": "sim.nki.typing",
     "nki.dtype": "sim.nki.dtype",
     "nki.collectives": "sim.nki.collectives",
+    "nki.compiler": "sim.nki.compiler",
     "neuronxcc": "sim.nki.legacy",
     "neuronxcc.nki": "sim.nki.legacy.package",
     "neuronxcc.nki.language": "sim.nki.legacy.language",
     "neuronxcc.nki.isa": "sim.nki.legacy.isa",
-    "neuronxcc.nki.isa.constants": "sim.nki.isa.constants",
+    "neuronxcc.nki.isa.constants": "sim.nki.legacy.enums",
     "neuronxcc.nki.typing": "sim.nki.legacy.typing",
     "neuronxcc.nki.compiler": "sim.nki.legacy.compiler",
     "neuronxcc.starfish": "sim.nki.legacy.starfish",
@@ -68,6 +69,14 @@ MODULES = {
 """Public module -> the emulator's."""
 
 ROOTS = ("nki", "neuronxcc")
+GRIDS = ("tiles", "blocks", "alloc_tiles", "alloc_blocks", "NkiGrid", "NkiTileGrid", "NkiBlockGrid")
+REASONS = dict.fromkeys(
+    ("nki.language.int64", "nki.language.uint64"), "an element of a tensor has 32 bits at most; use int32 or uint32"
+) | dict.fromkeys(
+    (f"nki.language.{name}" for name in GRIDS),
+    "how a grid of tiles lies on chip is documented nowhere; use slices of NkiTensor",
+)
+"""Why a documented name is missing, by name."""
 
 
 def device() -> Device:
@@ -91,7 +100,8 @@ class MissingModule(UnsupportedError, ModuleNotFoundError):
 
 def _missing(public: str) -> Callable[[str], Any]:
     def refuse(name: str) -> Any:
-        message = f"{public}.{name} is not emulated"
+        reason = REASONS.get(f"{public}.{name}")
+        message = f"{public}.{name} is not emulated" + (f": {reason}" if reason else "")
         if name.startswith("__"):
             raise AttributeError(message)
         raise MissingName(message, source=session.builder().where() if session.active() else None)

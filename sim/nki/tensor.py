@@ -123,6 +123,20 @@ class NkiTensor(View):
         blocks = merge_dims(self.layout.shape[free], self.layout.strides[free])
         return not blocks or (len(blocks) == 1 and blocks[0][1] == self.layout.itemsize)
 
+    def is_identity(self) -> bool:
+        """Whether this is all of its storage, as it was allocated (NKI 0.4)."""
+        return self.layout == self.storage.layout and not self.offset and self.indirection is None
+
+    @property
+    def sim_value(self) -> Any:
+        """A copy of the values, as NKI 0.4 shows them in a debugger; None without values."""
+        return self.array().copy() if builder().values else None
+
+    @property
+    def device_value(self) -> None:
+        """None: nothing runs on a device."""
+        return None
+
     def is_indirect(self) -> bool:
         return self.indirection is not None and self.indirection.stride != 0
 
@@ -217,8 +231,10 @@ class NkiTensor(View):
             (*shape[:start_dim], size, *shape[end_dim + 1 :]), (*strides[:start_dim], stride, *strides[end_dim + 1 :])
         )
 
-    def reshape(self, *shape: Any) -> NkiTensor:
-        sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    def reshape(self, shape: Any = None, *more: Any, new_shape: Any = None) -> NkiTensor:
+        """The same elements in another shape; `new_shape` is what NKI 0.4 called it."""
+        shape = new_shape if shape is None else shape
+        sizes = (shape, *more) if more or isinstance(shape, int) else tuple(shape)
         sizes = _infer(tuple(as_int(s) for s in sizes), self.size, self._fault)
         if self.layout.pitch and sizes[0] != self.shape[0]:
             raise self._fault(f"reshape: {list(self.shape)} to {list(sizes)} changes the partition dimension")
@@ -299,7 +315,12 @@ class NkiTensor(View):
         return NkiTensor(self.storage, view.layout, self.offset, Index(vector_offset, True, self.layout.strides[0]))
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        raise UnsupportedError("NkiTensor.indirect (tensor indirection) is not emulated", source=builder().where())
+        raise UnsupportedError(
+            "NkiTensor.indirect is not emulated: which offsets the partition groups after the first use is documented "
+            "nowhere",
+            source=builder().where(),
+            remedy="gather with nki.isa.nc_n_gather or nki.isa.local_gather",
+        )
 
     def broadcast_to(self, shape: tuple[int, ...]) -> NkiTensor:
         """Repeat dimensions of size 1 until the shape fits; partitions cannot be repeated by a view."""

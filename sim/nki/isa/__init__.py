@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.engines import UNSUPPORTED
-from sim.errors import UnsupportedError
+from sim.errors import InputError, UnsupportedError
 from sim.nki.isa.cores import core_barrier, sendrecv
 from sim.nki.isa.dma import dma_compute, dma_copy, dma_transpose
 from sim.nki.isa.enums import (
@@ -64,6 +64,7 @@ from sim.nki.shim import device
 __all__ = [
     "NkiInstruction",
     "NkiScalar",
+    "NkiValidationError",
     "VirtualRegister",
     "activate2",
     "activation",
@@ -132,6 +133,9 @@ __all__ = [
     "unknown_engine",
     "vector_engine",
 ]
+
+NkiValidationError = InputError
+"""What is raised when a kernel breaks a limit of the hardware."""
 
 
 def get_nc_version() -> nc_version:

@@ -7,32 +7,39 @@ from typing import Any
 from sim.nki.legacy.allocation import psum, sbuf
 
 
-def _directive(function: Any = None, **options: Any) -> Any:
+def skip_middle_end_transformations(func: Any = None, **options: Any) -> Any:
     """A decorator, with or without arguments, that leaves the kernel as it is."""
-    return function if function is not None else lambda kernel: kernel
+    return func if func is not None else lambda kernel: kernel
 
 
-skip_middle_end_transformations = _directive
-enable_stack_allocator = _directive
-force_auto_alloc = _directive
+def enable_stack_allocator(func: Any = None, log_level: int = 50, **options: Any) -> Any:
+    return skip_middle_end_transformations(func)
 
 
-class _Scope:
+def force_auto_alloc(func: Any = None, **options: Any) -> Any:
+    return skip_middle_end_transformations(func)
+
+
+class allocation_scope:
     """A directive that is a value, and may be a `with` block."""
 
-    def __init__(self, *args: Any, **options: Any):
-        self.args = args
-
-    def __enter__(self) -> _Scope:
+    def __enter__(self) -> allocation_scope:
         return self
 
     def __exit__(self, *exc: Any) -> None:
         return None
 
 
-no_reorder = _Scope
-multi_buffer = _Scope
-allocation_scope = _Scope
+class no_reorder(allocation_scope):
+    """The instructions within stay in order in the vendor's compiler."""
+
+
+class multi_buffer(allocation_scope):
+    """As many places for a tile of a loop, in the vendor's compiler."""
+
+    def __init__(self, factor: int = 2):
+        self.factor = factor
+
 
 __all__ = [
     "allocation_scope",

@@ -32,23 +32,29 @@ Function = current.Function
 
 def _unary(name: str) -> Function:
     inner = current.FUNCTIONS.get(name)
+    usual = bool if name == "logical_not" else None
 
-    def call(x: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+    def call(x: Any, *, dtype: Any = usual, mask: Any = None, **options: Any) -> Tile:
         def issue(dst: Tile, data: Tile) -> None:
             if name in COMPOSED:
                 write(dst, inner(data, dtype=dst.dtype))
             else:
                 isa.activation(dst, FUNCTIONS[name], data)
 
-        kind = dtypes.bool_ if name == "logical_not" and dtype is None else dtype
-        return elementwise(f"nl.{name}", issue, x, mask=mask, dtype=kind)
+        return elementwise(f"nl.{name}", issue, x, mask=mask, dtype=dtype or usual)
 
     call.__doc__ = f"{name} of a tile, elementwise."
     return Function(name, call)
 
 
 def _binary(name: str) -> Function:
-    def call(x: Any, y: Any, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+    def call(
+        x: Any,
+        y: Any,
+        dtype: Any = bool if name in COMPARISONS + LOGICAL else None,
+        mask: Any = None,
+        **options: Any,
+    ) -> Tile:
         return combine(name, x, y, dtype, mask)
 
     call.__doc__ = f"{name} of two tiles, or of a tile and a number, elementwise with broadcasting."
@@ -118,13 +124,16 @@ def reduce(call: str, op: Any, data: Any, axis: Any, mask: Any, dtype: Any, nega
 
 
 def _reduction(name: str, op: str) -> Function:
-    def call(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **options: Any) -> Tile:
+    usual = bool if name == "all" else None
+
+    def call(
+        x: Any, axis: Any, *, dtype: Any = usual, mask: Any = None, keepdims: bool = False, **options: Any
+    ) -> Tile:
         data = tile(x, f"nl.{name}", "x")
         if name == "all":
             data = combine("not_equal", data, 0, data.dtype, mask)
         if name != "mean":
-            kind = dtypes.bool_ if name == "all" and dtype is None else dtype
-            return reduce(f"nl.{name}", FUNCTIONS[op], data, axis, mask, kind, False, keepdims)
+            return reduce(f"nl.{name}", FUNCTIONS[op], data, axis, mask, dtype or usual, False, keepdims)
         total = reduce("nl.mean", FUNCTIONS[op], data, axis, mask, dtypes.float32, False, keepdims)
         count = data.size // total.size
         return combine("multiply", total, 1.0 / count, dtype or data.dtype)

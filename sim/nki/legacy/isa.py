@@ -14,7 +14,6 @@ from sim.engines.vector_select import FP32_MIN
 from sim.errors import UnsupportedError
 from sim.nki import isa
 from sim.nki.isa import (
-    dge_mode,
     dma_engine,
     engine,
     get_nc_version,
@@ -27,6 +26,7 @@ from sim.nki.isa import (
     unknown_engine,
     vector_engine,
 )
+from sim.nki.legacy.enums import dge_mode
 from sim.nki.legacy.functions import reduce
 from sim.nki.legacy.moves import dma_copy, dma_transpose, local_gather, nc_stream_shuffle, tensor_copy_predicated
 from sim.nki.legacy.operands import Cut, Limits, column, elementwise, operand, promoted, tile
@@ -297,7 +297,7 @@ def range_select(
     bound1: Any,
     reduce_cmd: Any = idle,
     reduce_res: Any = None,
-    reduce_op: Any = None,
+    reduce_op: Any = np.amax,
     range_start: int = 0,
     on_false_value: Any = FP32_MIN,
     mask: Any = None,
@@ -306,19 +306,30 @@ def range_select(
     **options: Any,
 ) -> Tile:
     """on_true_tile where range_start + i compares with both bounds, else FP32_MIN."""
-    chosen = {} if reduce_op is None else {"reduce_op": reduce_op}
 
     def issue(dst: Tile, data: Tile, low: Tile, high: Tile, result: Tile | None) -> None:
         isa.range_select(
-            dst, data, comp_op0, comp_op1, low, high, reduce_cmd, result,
-            range_start=int(range_start), on_false_value=on_false_value, name=name, **chosen,
+            dst, data, comp_op0, comp_op1, low, high, reduce_cmd, result, reduce_op,
+            range_start=int(range_start), on_false_value=on_false_value, name=name,
         )  # fmt: skip
 
     return elementwise("nki.isa.range_select", issue, on_true_tile, bound0, bound1, reduce_res, mask=mask, dtype=dtype)
 
 
 def select_reduce(
-    *, dst: Any, predicate: Any, on_true: Any, on_false: Any, reduce_res: Any = None, mask: Any = None, **options: Any
+    *,
+    dst: Any,
+    predicate: Any,
+    on_true: Any,
+    on_false: Any,
+    reduce_res: Any = None,
+    reduce_cmd: Any = idle,
+    reduce_op: Any = np.amax,
+    reverse_pred: bool = False,
+    mask: Any = None,
+    dtype: Any = None,
+    name: str | None = None,
+    **options: Any,
 ) -> None:
     """dst = on_true where predicate is not 0, else on_false."""
     from sim.nki.legacy.moves import as_flags
@@ -330,12 +341,19 @@ def select_reduce(
         *(operand(side, "select_reduce") for side in (on_true, on_false, reduce_res)),
     )
     part = Cut("nki.isa.select_reduce", mask, target.shape, *operands)
-    options.pop("dtype", None)
     if not part.empty:
-        isa.select_reduce(*part.operands, **options)
+        isa.select_reduce(*part.operands, reduce_cmd, reduce_op, reverse_pred, name)
 
 
-def builtin_custom_op(*args: Any, **options: Any) -> None:
+def builtin_custom_op(
+    function_name: str,
+    lib_file_name: str,
+    ulib_to_ucode_version: str,
+    ulib_to_isa_version: str,
+    srcs: Any,
+    dsts: Any,
+    **options: Any,
+) -> None:
     raise UnsupportedError("nki.isa.builtin_custom_op: code of one's own for GpSimd", source=builder().where())
 
 

@@ -198,7 +198,17 @@ def atomic_rmw(dst: Any, value: Any, op: Any, *, mask: Any = None, **options: An
     dma_copy(dst=dst, src=value, dst_rmw_op=op, mask=mask)
 
 
-def all_reduce(x: Any, op: Any, program_axes: Any, **options: Any) -> Tile:
+def all_reduce(
+    x: Any,
+    op: Any,
+    program_axes: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    parallel_reduce: bool = True,
+    asynchronous: bool = False,
+    **options: Any,
+) -> Tile:
     raise UnsupportedError("nl.all_reduce over programs of a launch grid is not emulated", source=builder().where())
 
 

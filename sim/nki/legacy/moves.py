@@ -10,8 +10,9 @@ from sim import dtypes
 from sim.errors import InputError
 from sim.memory import PARTITIONS
 from sim.nki import isa
-from sim.nki.isa import dge_mode as modes
+from sim.nki.isa import dge_mode as current_modes
 from sim.nki.isa import oob_mode as bounds
+from sim.nki.legacy.enums import dge_mode as modes
 from sim.nki.legacy.indexing import Rows
 from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, tile
 from sim.nki.legacy.tile import Tile
@@ -51,6 +52,21 @@ def _check_rows(call: str, view: Tile, oob_mode: Any) -> None:
     )
 
 
+def _mode(call: str, dge_mode: Any) -> current_modes:
+    """The current API's member for the legacy one, or for its number.
+
+    raises: InputError for anything else
+    """
+    if isinstance(dge_mode, current_modes):
+        return dge_mode
+    try:
+        return current_modes[modes(dge_mode).name]
+    except ValueError:
+        known = ", ".join(f"dge_mode.{mode.name}" for mode in modes)
+        fault = f"{call}: dge_mode: {dge_mode!r}, must be one of {known}"
+        raise InputError(fault, source=builder().where()) from None
+
+
 def dma_copy(
     *,
     dst: Any,
@@ -72,7 +88,7 @@ def dma_copy(
     _check_rows(call, into, oob_mode)
     _check_rows(call, view, oob_mode)
     if dst_rmw_op is None:
-        isa.dma_copy(into, view, oob_mode=oob_mode, dge_mode=dge_mode, name=name)
+        isa.dma_copy(into, view, oob_mode=oob_mode, dge_mode=_mode(call, dge_mode), name=name)
     else:
         isa.dma_compute(into, [into, view], dst_rmw_op, name=name)
 
@@ -150,7 +166,7 @@ def dma_transpose(
     if not part.empty:
         (view,) = part.operands
         _check_rows(call, view, bounds.error)
-        isa.dma_transpose(result.part(left), view, order, dge_mode=dge_mode, name=name)
+        isa.dma_transpose(result.part(left), view, order, dge_mode=_mode(call, dge_mode), name=name)
     made = result.returned(left)
     if dtype is None or dtypes.parse(dtype) == source.dtype:
         return made

@@ -1,8 +1,20 @@
 """The top level of `neuronxcc.nki`."""
 
+from sim.nki.legacy.framework import FrameworkKernel
 from sim.nki.legacy.kernel import LegacyKernel, baremetal, benchmark, jit, profile, simulate_kernel, trace
-from sim.nki.legacy.typing import tensor
+from sim.nki.legacy.tile import Tile
 
-nki_jit = jit
+nki_jit, tensor = jit, Tile
 __version__ = "0.1.0"
-__all__ = ["LegacyKernel", "baremetal", "benchmark", "jit", "nki_jit", "profile", "simulate_kernel", "tensor", "trace"]
+__all__ = [
+    "FrameworkKernel",
+    "LegacyKernel",
+    "baremetal",
+    "benchmark",
+    "jit",
+    "nki_jit",
+    "profile",
+    "simulate_kernel",
+    "tensor",
+    "trace",
+]

@@ -49,6 +49,10 @@ class Tile(NkiTensor):
     def __bool__(self) -> bool:
         return True
 
+    def __class_getitem__(cls, shape: Any) -> type[Tile]:
+        """`nki.tensor[128, 512]`: an annotation without effect."""
+        return cls
+
     # -- indexing ----------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tile:
@@ -125,17 +129,17 @@ class Tile(NkiTensor):
 
     # -- views that legacy code names differently --------------------------------------------------
 
-    def reshape(self, *sizes: Any, shape: Any = None) -> Tile:
-        return Tile.of(super().reshape(*(sizes if shape is None else (tuple(shape),))))
+    def reshape(self, shape: Any = None, *more: Any, new_shape: Any = None) -> Tile:
+        return Tile.of(super().reshape(shape, *more, new_shape=new_shape))
 
     def permute(self, dims: tuple[int, ...]) -> Tile:
         return Tile.of(super().permute(dims))
 
-    def broadcast_to(self, *shape: Any) -> Tile:
+    def broadcast_to(self, shape: Any, *more: Any) -> Tile:
         """Repeat dimensions of size 1; partitions too, by a multiplication with ones on the Tensor Engine."""
         from sim.nki.legacy import language
 
-        wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
+        wanted = (shape, *more) if more or isinstance(shape, int) else tuple(shape)
         return language.broadcast_to(self, shape=wanted)
 
     def repeated(self, shape: tuple[int, ...]) -> Tile:
