@@ -20,12 +20,15 @@ class TrnprofError(Exception):
         self.source = source
         """`path:line` of the user's own code, None when the fault has no line."""
         self.remedy = remedy
+        self.device: str | None = None
+        """The device that the kernel was for; None outside a kernel."""
         super().__init__(str(self))
 
     def __str__(self) -> str:
         where = f"{self.source}: " if self.source else ""
+        device = f" [{self.device}]" if self.device else ""
         what = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}{self.message}{what}"
+        return f"{where}{self.message}{device}{what}"
 
 
 class InputError(TrnprofError):

@@ -266,7 +266,9 @@ class _Tracing:
         except TrnprofError:
             raise
         except (Exception, SystemExit) as error:
-            raise InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel)) from error
+            fault = InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel))
+            fault.device = program.device.name
+            raise fault from error
 
     def _bind(self, inputs: tuple, scalars: dict) -> tuple[list, dict]:
         signature = inspect.signature(self.kernel.function)

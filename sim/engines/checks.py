@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from sim import dtypes
+from sim.engines.functions import ALU
 from sim.errors import InputError
 from sim.memory import PARTITIONS, Layout
 from sim.spec import Device
@@ -14,6 +15,8 @@ from sim.trace import Memory
 ON_CHIP = (Memory.SBUF, Memory.PSUM)
 SBUF = (Memory.SBUF,)
 PSUM = (Memory.PSUM,)
+BYPASS = "bypass"
+"""No operator in this stage."""
 
 
 def fail(message: str, remedy: str | None = None) -> NoReturn:
@@ -75,6 +78,14 @@ def same_dtype(first: str, one: Layout, second: str, other: Layout) -> None:
         fail(f"{second}: dtype {dtype_name(other.dtype)}, {first} has {dtype_name(one.dtype)}; they must be the same")
 
 
+def arithmetic(name: str, op: str) -> None:
+    """raises: InputError for bypass, which stands for an operator that is missing"""
+    if op == BYPASS:
+        fail(f"{name}: None, must be an arithmetic operator")
+    if ALU[op].bitvec:
+        fail(f"{name}: {op}, must be an arithmetic operator")
+
+
 def integers(name: str, layout: Layout) -> None:
     if layout.dtype not in dtypes.INTEGERS:
         fail(f"{name}: dtype {dtype_name(layout.dtype)}, a bit-vector operator needs integers")
@@ -89,6 +100,11 @@ def free_size(name: str, layout: Layout, low: int, high: int) -> None:
     if not low <= layout.elements <= high:
         bound = f"> {high}" if layout.elements > high else f"< {low}"
         fail(f"{name}: {layout.elements} elements a partition {bound}")
+
+
+def dimensions(name: str, layout: Layout, most: int) -> None:
+    if len(layout.shape) > most:
+        fail(f"{name}: {len(layout.shape)} dimensions, shape {list(layout.shape)}, must be at most {most}")
 
 
 def generation(device: Device, least: int, what: str) -> None:

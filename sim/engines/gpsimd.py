@@ -77,6 +77,7 @@ def affine(partitions: int, pattern: Pattern, offset: int, channel_multiplier: i
 def describe_iota(device: Device, layouts: tuple[Layout, ...], pattern: Pattern) -> Form:
     (dst,) = layouts
     _sbuf(dst=dst)
+    checks.unpacked("dst", dst)
     _check_pattern(pattern, dst)
     return _form("iota", "IOTA", device, layouts, dst.elements)
 
@@ -227,6 +228,8 @@ def compute_bounds(arrays: list[np.ndarray]) -> None:
     """A segment is a run of equal ids; id 0 is padding and gets (n, -1)."""
     dst, segments = arrays
     ids = values.raw(segments)[0]
+    if ids.min() < 0:
+        fail(f"segment_ids: {ids.min()}, must not be negative")
     count = len(ids)
     edges = np.flatnonzero(np.diff(ids)) + 1
     run = np.searchsorted(edges, np.arange(count), side="right")
@@ -239,6 +242,9 @@ def describe_partition_reduce(device: Device, layouts: tuple[Layout, ...], op: s
     dst, data = layouts
     _sbuf(dst=dst, data=data)
     checks.one_of("op", op, PARTITION_REDUCTIONS)
+    if ALU[PARTITION_REDUCTIONS[op]].bitvec:
+        checks.integers("dst", dst)
+        checks.integers("data", data)
     if dst.partitions != 1:
         fail(f"dst: partition {dst.partitions}, must be 1")
     if dst.elements != data.elements:

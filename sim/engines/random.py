@@ -21,6 +21,12 @@ GENERATORS = {Engine.GPSIMD: 1, Engine.VECTOR: 4}
 """In each lane; with their state words 6 and 24, as nki.isa.rand_set_state documents."""
 WEYL = np.uint32(362437)
 """Step of the counter (Marsaglia 2003)."""
+UNIFORM_DTYPES = tuple(
+    dtype
+    for dtype in dtypes.DTYPES
+    if dtype not in dtypes.PACKED | {dtypes.bool_, dtypes.float8_e8m0fnu, dtypes.float8_e4m3fn}
+)
+"""What rand2 may write."""
 RANDOM_INTEGERS = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.uint8, dtypes.uint16, dtypes.uint32)
 
 
@@ -81,7 +87,7 @@ def describe_rand2(device: Device, layouts: tuple[Layout, ...], columns: tuple[b
     dst, *vectors = layouts
     checks.generation(device, 4, "rand2")
     checks.tile("dst", dst)
-    checks.unpacked("dst", dst)
+    checks.dtype_in("dst", dst, UNIFORM_DTYPES)
     for name, layout in zip([n for n, c in zip(("min", "max"), columns, strict=True) if c], vectors, strict=False):
         checks.column(name, layout, dst)
         checks.dtype_in(name, layout, (dtypes.float32,))

@@ -45,6 +45,7 @@ def describe_activation(
     dst, data, *vectors = layouts
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
     checks.unpacked("data", data)
     checks.same_size("data", data, "dst", dst)
     names = [name for name, kind in (("scale", scale), ("bias", bias)) if kind == "column"]
@@ -59,8 +60,7 @@ def describe_activation(
     if function == "prelu":
         checks.generation(device, 4, "op prelu")
     checks.one_of("reduce_cmd", command, (IDLE, RESET, REDUCE, RESET_REDUCE))
-    if command in (REDUCE, RESET_REDUCE) and reduce_op != "add":
-        fail(f"reduce_op: {reduce_op}, must be add")
+    checks.one_of("reduce_op", reduce_op, ("add",))
     return _form("activation", device, layouts, function)
 
 
@@ -114,12 +114,12 @@ def accumulate(registers: np.ndarray, result: np.ndarray, reduce_op: str, comman
         fold(registers, fold.reduce(folded, axis=1, keepdims=True), out=registers)
 
 
-def describe_read(device: Device, layouts: tuple[Layout, ...]) -> Form:
-    """The instruction that moves the reduce registers into `reduce_res`."""
+def describe_read(device: Device, layouts: tuple[Layout, ...], partitions: int) -> Form:
+    """The instruction that moves the reduce registers into `reduce_res`; partitions: those of data."""
     (res,) = layouts
     checks.tile("reduce_res", res)
-    if res.elements != 1:
-        fail(f"reduce_res: {res.elements} elements a partition, must be 1")
+    if (res.partitions, res.elements) != (partitions, 1):
+        fail(f"reduce_res: shape {list(res.shape)}, must be [{partitions}, 1]")
     cost = laws.Cost(
         laws.ns(device["act.read_accum"]),
         laws.ns(device["act.read_accum"]),
@@ -128,7 +128,7 @@ def describe_read(device: Device, layouts: tuple[Layout, ...]) -> Form:
     return laws.form("activation", Engine.SCALAR, "ACTIVATION_READ_ACCUMULATOR", (Role.WRITE,), layouts, cost)
 
 
-def compute_read(arrays: list[np.ndarray], registers: np.ndarray) -> None:
+def compute_read(arrays: list[np.ndarray], partitions: int, registers: np.ndarray) -> None:
     values.put(arrays[0], registers[: arrays[0].shape[0]].copy())
 
 
@@ -148,6 +148,8 @@ def describe_activate2(
     checks.generation(device, 4, "activate2")
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
+    checks.unpacked("data", data)
     checks.same_size("data", data, "dst", dst)
     if (op0, op1) not in STAGES:
         fail(f"op0, op1: {op0}, {op1}; must be one of {', '.join('/'.join(pair) for pair in sorted(STAGES))}")
@@ -158,6 +160,8 @@ def describe_activate2(
     names = [name for name, is_column in zip(("imm0", "imm1", "relu_param"), columns, strict=True) if is_column]
     for name, layout in zip(names, vectors, strict=True):
         checks.column(name, layout, data)
+    if columns[0] and columns[1]:
+        checks.same_dtype("imm0", vectors[0], "imm1", vectors[1])
     checks.one_of("reduce_cmd", command, (IDLE, RESET, REDUCE, RESET_REDUCE))
     if command != IDLE:
         checks.one_of("reduce_op", reduce_op, REDUCTIONS)

@@ -49,6 +49,8 @@ def describe_matmul(
     m, n = stationary.elements // (2 if double else 1), moving.elements // (2 if double else 1)
     _check_sizes(device, dst, stationary, m, n, double)
     _check_tiling(device, tuple(position), tuple(size), stationary, m)
+    if double and size and size[1] != STATIONARY_COLUMNS:
+        fail(f"tile_size: column_size {size[1]} with perf_mode double_row, must be {STATIONARY_COLUMNS}")
     passes, per_column = _passes(device, stationary.dtype, transpose, onezero)
     return _form("nc_matmul", device, layouts, accumulate, transpose, (k, m, n), passes, per_column)
 
@@ -108,9 +110,12 @@ def moving_limit(device: Device, dst: Layout) -> int:
 
 def _check_tiling(device: Device, position: tuple, size: tuple, stationary: Layout, columns: int) -> None:
     if bool(position) != bool(size):
-        fail("tile_position and tile_size must be given together")
+        fail(f"tile_position, tile_size: {position} and {size}, must be given together")
     if not size:
         return
+    for name, pair in (("tile_position", position), ("tile_size", size)):
+        if len(pair) != 2:
+            fail(f"{name}: {pair} of {len(pair)} numbers, must have 2")
     rows, cols = size
     checks.one_of("tile_size: row_size", rows, ROW_TILES[device.generation])
     checks.one_of("tile_size: column_size", cols, ROW_TILES[device.generation])
@@ -285,6 +290,8 @@ def describe_mx(
     if stationary.elements % 2:
         fail(f"stationary: free size {stationary.elements} is odd")
     _check_sizes(device, dst, stationary, stationary.elements, moving.elements, False)
+    if size and (size[1:], position[1:]) != ((STATIONARY_COLUMNS,), (0,)):
+        fail(f"tile_position, tile_size: {position} and {size}, start_column must be 0, column_size 128")
     _check_tiling(device, tuple(position), tuple(size), stationary, stationary.elements)
     macs = (stationary.partitions * MX_PACK, stationary.elements, moving.elements)
     return replace(_form("nc_matmul_mx", device, layouts, accumulate, False, macs, 1, 1), sparse=MX_SCALES)

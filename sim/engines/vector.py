@@ -24,6 +24,8 @@ FAST_TENSOR_TENSOR = frozenset(("add", "subtract", "multiply"))
 """Operators of the v2 rate for 16-bit tiles (v2.26.1 instruction reference)."""
 SCALAR_COMBINATIONS = frozenset((("multiply", "add"), ("multiply", BYPASS), ("add", BYPASS)))
 """(op0, op1) that ScalarE has for tensor_scalar."""
+GPSIMD_OPERATORS = ("rsqrt", "power", "add", "multiply", BYPASS)
+"""Operators that GpSimd has for tensor_scalar: rsqrt (NKI 0.6), the others (v2.26.1 operator table)."""
 
 
 def chosen(call_engine: str, allowed: tuple[Engine, ...], default: Engine | None = None) -> Engine:
@@ -215,6 +217,9 @@ def _tensor_scalar_engine(device: Device, engine: str, op0: str, op1: str, bits:
     runs_on = chosen(engine, (Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD), default)
     if bits and runs_on is not Engine.VECTOR:
         fail(f"engine: {engine}, bit-vector operators run on vector only")
+    if runs_on is Engine.GPSIMD:
+        for name, op in (("op0", op0), ("op1", op1)):
+            checks.one_of(f"{name} on gpsimd", op, GPSIMD_OPERATORS)
     if runs_on is Engine.SCALAR:
         checks.generation(device, 3, "engine scalar")
         if (op0, op1) not in SCALAR_COMBINATIONS:
@@ -307,6 +312,7 @@ def describe_reciprocal(device: Device, layouts: tuple[Layout, ...]) -> Form:
     dst, data = layouts
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
     checks.unpacked("data", data)
     checks.same_size("data", data, "dst", dst)
     cost = laws.vector(device, layouts, data.elements, 1 / device["dve.rate_recip"])

@@ -18,6 +18,12 @@ from sim.trace import Engine
 
 BN_STATS_ELEMENTS, BN_STATS_VALUES, BN_TUPLE = 512, 6, 3
 REDUCTIONS = ("add", "multiply", "maximum", "minimum")
+CUMULATED = tuple(
+    dtype
+    for dtype in dtypes.DTYPES
+    if dtype not in dtypes.PACKED | dtypes.WIDE_INTEGERS | {dtypes.bool_, dtypes.float8_e8m0fnu, dtypes.tfloat32}
+)
+"""dtypes of tensor_scalar_cumulative, which has no 32-bit integers."""
 CUMULATIVE = ("add", "subtract", *REDUCTIONS[1:])
 SCANNED = {"multiply": 0, "add": 1, "subtract": 2, "maximum": 3, "minimum": 4}
 """Operators that the jitted scan knows, by its numbers."""
@@ -34,6 +40,7 @@ def describe_reduce(device: Device, layouts: tuple[Layout, ...], op: str, axes: 
     dst, data = layouts
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
     checks.unpacked("data", data)
     checks.same_partitions("data", data, "dst", dst)
     reducible(op)
@@ -140,12 +147,9 @@ def describe_cumulative(
     dst, src, *vectors = layouts
     for name, layout in (("dst", dst), ("src", src)):
         checks.tile(name, layout)
-        checks.unpacked(name, layout)
-        if layout.dtype in dtypes.WIDE_INTEGERS:
-            fail(f"{name}: dtype {layout.dtype.name}, 32-bit integers are not supported")
+        checks.dtype_in(name, layout, CUMULATED)
     checks.same_size("src", src, "dst", dst)
-    if bitvec(op0):
-        fail(f"op0: {op0}, must be an arithmetic operator")
+    checks.arithmetic("op0", op0)
     checks.one_of("op1", op1, CUMULATIVE)
     checks.one_of("reduce_cmd", command, COMMANDS)
     check_columns(("imm0", "imm1"), columns, vectors, src)
@@ -208,10 +212,10 @@ def describe_scalar_reduce(
     dst, data, *vectors = (layouts[0], *layouts[2:]) if res else layouts
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
     checks.unpacked("data", data)
     checks.same_size("data", data, "dst", dst)
-    if bitvec(op0):
-        fail(f"op0: {op0}, must be an arithmetic operator")
+    checks.arithmetic("op0", op0)
     checks.one_of("reduce_op", reduce_op, REDUCTIONS)
     checks.one_of("reduce_cmd", command, COMMANDS)
     check_columns(("operand0", "reduce_init"), columns, vectors, data)
@@ -262,6 +266,8 @@ def describe_bn_stats(device: Device, layouts: tuple[Layout, ...]) -> Form:
     dst, data = layouts
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
+    checks.unpacked("data", data)
     checks.same_partitions("data", data, "dst", dst)
     checks.free_size("data", data, 1, BN_STATS_ELEMENTS)
     checks.free_size("dst", dst, BN_STATS_VALUES, BN_STATS_VALUES)
@@ -287,6 +293,8 @@ def describe_bn_aggr(device: Device, layouts: tuple[Layout, ...]) -> Form:
     dst, data = layouts
     checks.tile("dst", dst)
     checks.tile("data", data)
+    checks.unpacked("dst", dst)
+    checks.unpacked("data", data)
     checks.same_partitions("data", data, "dst", dst)
     checks.free_size("dst", dst, 2, 2)
     if data.elements % BN_TUPLE:

@@ -20,7 +20,7 @@ SMALL = 32
 """Rows and columns of a transpose, partitions of a shuffle's quadrant."""
 KEEP = 255
 """Shuffle mask entry that leaves the output partition as it is."""
-EIGHT, EIGHT_MAX = 8, 16384
+EIGHT, EIGHT_MAX, EIGHT_DIMS = 8, 16384, 3
 FP32_MIN = float(np.finfo(np.float32).min)
 COMMANDS = ("idle", "reset_reduce", "reduce")
 UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32)
@@ -199,6 +199,8 @@ def describe_max8(device: Device, layouts: tuple[Layout, ...]) -> Form:
     dst, src = layouts
     checks.tile("dst", dst)
     checks.tile("src", src)
+    checks.dimensions("src", src, EIGHT_DIMS)
+    checks.dimensions("dst", dst, 2)
     checks.same_partitions("src", src, "dst", dst)
     checks.free_size("src", src, EIGHT, EIGHT_MAX)
     checks.free_size("dst", dst, EIGHT, EIGHT)
@@ -214,6 +216,9 @@ def describe_find(device: Device, layouts: tuple[Layout, ...]) -> Form:
     dst, data, vals = layouts
     _check_eight(data, vals)
     checks.tile("dst", dst)
+    checks.dimensions("data", data, EIGHT_DIMS)
+    checks.dimensions("vals", vals, EIGHT_DIMS)
+    checks.dimensions("dst", dst, 2)
     checks.dtype_in("dst", dst, (dtypes.uint16, dtypes.uint32))
     checks.same_partitions("data", data, "dst", dst)
     checks.free_size("dst", dst, EIGHT, EIGHT)

@@ -18,6 +18,20 @@ from sim.spec import Device
 from sim.trace import Engine
 
 COMMANDS = ("idle", "reset_reduce", "reduce", "load_reduce")
+EXPONENTIAL_DTYPES = (
+    dtypes.float32,
+    dtypes.bfloat16,
+    dtypes.float16,
+    dtypes.float8_e4m3,
+    dtypes.float8_e5m2,
+    dtypes.int8,
+    dtypes.int16,
+    dtypes.int32,
+    dtypes.uint8,
+    dtypes.uint16,
+)
+"""What both tiles of exponential may be; floats first."""
+EXPONENTIAL_DIMS = 4
 LARGEST_EXPONENT = {dtypes.float8_e4m3fn_x4: 8, dtypes.float8_e5m2_x4: 15}
 """E_max of the element format (nki.isa.quantize_mx)."""
 BIAS = 127
@@ -32,12 +46,16 @@ def describe_exponential(
     checks.generation(device, OCP_GENERATION, "exponential")
     checks.tile("dst", dst)
     checks.tile("src", src)
-    checks.unpacked("src", src)
+    checks.dtype_in("dst", dst, (*EXPONENTIAL_DTYPES, dtypes.tfloat32))
+    checks.dtype_in("src", src, (*EXPONENTIAL_DTYPES, dtypes.uint32))
+    for name, layout in (("dst", dst), ("src", src)):
+        checks.dimensions(name, layout, EXPONENTIAL_DIMS)
     checks.same_size("src", src, "dst", dst)
     checks.one_of("reduce_cmd", command, COMMANDS)
     check_columns(("max_value", "reduce_init"), columns, vectors, src)
     if res:
         checks.column("reduce_res", layouts[1], src)
+        checks.dtype_in("reduce_res", layouts[1], (*EXPONENTIAL_DTYPES[:5], dtypes.tfloat32))
     cost = laws.vector(device, (dst, src), src.elements, laws.CYCLES["exponential"])
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
     return laws.form("exponential", Engine.VECTOR, "EXPONENTIAL", roles, layouts, cost)

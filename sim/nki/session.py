@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from sim.errors import InputError
+from sim.errors import InputError, TrnprofError
 from sim.program import ProgramBuilder
 
 _active: ContextVar[ProgramBuilder | None] = ContextVar("_active", default=None)
@@ -30,9 +30,12 @@ def active() -> bool:
 
 @contextmanager
 def building(program: ProgramBuilder) -> Iterator[ProgramBuilder]:
-    """NKI calls within add to this program."""
+    """NKI calls within add to this program; what they raise names its device."""
     token = _active.set(program)
     try:
         yield program
+    except TrnprofError as error:
+        error.device = program.device.name
+        raise
     finally:
         _active.reset(token)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.engines import gpsimd as pool
 from sim.nki import functions
-from sim.nki.isa.issuing import NkiInstruction, issue, number
+from sim.nki.isa.issuing import NkiInstruction, int32, issue, number
 from sim.nki.tensor import NkiTensor
 from sim.trace import Engine
 
@@ -24,7 +24,10 @@ def iota(
     name: str | None = None,
 ) -> NkiInstruction:
     """dst[p, i…] = offset + p * channel_multiplier + sum of i * step, for pattern [[step, count], …]."""
-    numbers = {"offset": int(offset), "channel_multiplier": int(channel_multiplier)}
+    numbers = {
+        "offset": int32(offset, "iota", "offset"),
+        "channel_multiplier": int32(channel_multiplier, "iota", "channel_multiplier"),
+    }
     return issue(pool.IOTA, (dst,), (_pattern(pattern),), name, Engine.GPSIMD, **numbers)
 
 
@@ -46,8 +49,8 @@ def affine_select(
         static,
         name,
         Engine.GPSIMD,
-        offset=int(offset),
-        channel_multiplier=int(channel_multiplier),
+        offset=int32(offset, "affine_select", "offset"),
+        channel_multiplier=int32(channel_multiplier, "affine_select", "channel_multiplier"),
         on_false=number(on_false_value, "affine_select", "on_false_value"),
     )
 
@@ -75,7 +78,10 @@ def nonzero_with_count(
     dst: NkiTensor, src: NkiTensor, index_offset: int = 0, padding_val: int = -1, name: str | None = None
 ) -> NkiInstruction:
     """On partitions 0, 16, …: dst = indices of src's nonzero elements, padding, and their count in the last place."""
-    numbers = {"index_offset": int(index_offset), "padding": int(padding_val)}
+    numbers = {
+        "index_offset": int32(index_offset, "nonzero_with_count", "index_offset"),
+        "padding": int32(padding_val, "nonzero_with_count", "padding_val"),
+    }
     return issue(pool.NONZERO, (dst, src, dst), (), name, Engine.GPSIMD, **numbers)
 
 

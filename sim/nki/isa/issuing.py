@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from contextlib import suppress
 from enum import Enum
+from operator import index as as_int
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -149,9 +151,32 @@ def _load_offset(program: ProgramBuilder, op: Op, index: Index, on: Engine) -> i
 
 def no_tensor(op: Op, operands: tuple, program: ProgramBuilder) -> InputError:
     """The error for the first operand that is no tensor."""
-    place, wrong = next((i, operand) for i, operand in enumerate(operands) if not isinstance(operand, NkiTensor))
-    what = f"operand {place} is {reprlib.repr(wrong)} of type {type(wrong).__name__}"
+    wrong = next(operand for operand in operands if not isinstance(operand, NkiTensor))
+    what = f"{argument_of(op, wrong)}: {reprlib.repr(wrong)} of type {type(wrong).__name__}"
     return InputError(f"{op.call}: {what}, must be a tensor", source=program.where())
+
+
+def argument_of(op: Op, operand: Any) -> str:
+    """What the call that is running names this operand; `operand` when it made it itself."""
+    called = op.call.split(".")[2].partition(":")[0]
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name.startswith(called):
+            for name in code.co_varnames[: code.co_argcount]:
+                place = _place(frame.f_locals.get(name), operand)
+                if place is not None:
+                    return name + place
+        frame = frame.f_back
+    return "operand"
+
+
+def _place(argument: Any, operand: Any) -> str | None:
+    """Where in an argument an operand stands, None if nowhere."""
+    if argument is operand:
+        return ""
+    members = argument if isinstance(argument, (list, tuple)) else ()
+    return next((f"[{place}]" for place, member in enumerate(members) if member is operand), None)
 
 
 def _check_start(op: Op, operands: tuple[View, ...], view: View) -> None:
@@ -165,7 +190,8 @@ def _check_start(op: Op, operands: tuple[View, ...], view: View) -> None:
         allowed = range(0, PARTITIONS, step)
     if start not in allowed:
         raise InputError(
-            f"{view.storage.name}: an access of {count} partitions starts at partition {start}, "
+            f"{op.call}: {argument_of(op, view)}: an access of {count} partitions of `{view.storage.name}` "
+            f"starts at partition {start}, "
             f"must start at {', '.join(map(str, allowed))}",
             source=builder().where(),
         )
@@ -202,6 +228,22 @@ def number(value: Any, call: str, argument: str) -> float:
         raise InputError(
             f"nki.isa.{call}: {argument}: {value!r} is neither a number nor a tile", source=builder().where()
         ) from None
+
+
+def int32(value: Any, call: str, argument: str) -> int:
+    """An integer that the instruction has 32 bits for.
+
+    raises: InputError for anything else
+    """
+    try:
+        whole = as_int(value)
+    except TypeError:
+        fault = f"{value!r} is no integer"
+    else:
+        if -(1 << 31) <= whole < 1 << 31:
+            return whole
+        fault = f"{whole}, must be an int32, -2147483648 to 2147483647"
+    raise InputError(f"nki.isa.{call}: {argument}: {fault}", source=builder().where())
 
 
 def check_dtype(dtype: Any) -> None:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sim.engines import random as generators
+from sim.errors import InputError
 from sim.nki.isa import enums
 from sim.nki.isa.issuing import NkiInstruction, issue, member, number, split
 from sim.nki.session import builder
@@ -47,6 +48,9 @@ def rand2(dst: NkiTensor, min: Scalar, max: Scalar, name: str | None = None) -> 
         None if is_tile else number(value, "rand2", which)
         for (_, is_tile, value), which in zip(given, ("min", "max"), strict=True)
     )
+    if None not in numbers and not numbers[0] < numbers[1]:
+        fault = f"nki.isa.rand2: min: {numbers[0]}, must be less than max, {numbers[1]}"
+        raise InputError(fault, source=builder().where())
     operands = (dst, *(view for views, _, _ in given for view in views))
     columns = tuple(is_tile for _, is_tile, _ in given)
     return issue(generators.RAND2, operands, (columns,), name, numbers=numbers, state=_state(Engine.VECTOR))

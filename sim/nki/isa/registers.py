@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index as as_int
 from typing import Any
 
 from sim.engines import sync
@@ -68,8 +69,8 @@ def _check(call: str, argument: str, register: Any) -> None:
 def _wrapped(value: Any) -> int:
     """Two's complement of 32 bits."""
     try:
-        number = int(value)
-    except (TypeError, ValueError):
+        number = as_int(value)
+    except TypeError:
         message = f"nki.isa.register_move: src: {value!r} is neither an integer nor a register"
         raise InputError(message, source=builder().where()) from None
     return (number + (1 << BITS - 1)) % (1 << BITS) - (1 << BITS - 1)
@@ -87,5 +88,6 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> NkiInstruction:
 def register_store(dst: NkiTensor, src: Any) -> NkiInstruction:
     """The one element of a tensor in HBM or SBUF = a register's value."""
     program = builder()
+    _check("register_store", "src", src)
     value = int(src) if program.values else 0
     return issue_transfer(program, sync.STORE, (dst,), (Engine.SYNC,), None, value=value)

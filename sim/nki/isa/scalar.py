@@ -78,13 +78,14 @@ def _activate(
     held = registers(program, Engine.SCALAR)
     operands = (dst, data, *scales, *biases)
     issued = issue(act.ACTIVATION, operands, static, name, Engine.SCALAR, numbers=numbers, registers=held)
-    return _read_out(issued, reduce_res, held)
+    return _read_out(issued, data, reduce_res, held)
 
 
-def _read_out(issued: NkiInstruction, reduce_res: NkiTensor | None, held: Any) -> NkiInstruction:
+def _read_out(issued: NkiInstruction, data: NkiTensor, reduce_res: NkiTensor | None, held: Any) -> NkiInstruction:
     if reduce_res is None:
         return issued
-    return issued.then(issue(act.READ_REGISTERS, (reduce_res,), (), None, Engine.SCALAR, registers=held))
+    static = (data.layout.partitions,)
+    return issued.then(issue(act.READ_REGISTERS, (reduce_res,), static, None, Engine.SCALAR, registers=held))
 
 
 def activate2(
@@ -120,4 +121,4 @@ def activate2(
     held = registers(program, Engine.SCALAR)
     numbers = tuple(value for _, _, value in given)
     issued = issue(act.ACTIVATE2, operands, static, name, Engine.SCALAR, numbers=numbers, registers=held)
-    return _read_out(issued, reduce_res, held)
+    return _read_out(issued, data, reduce_res, held)

@@ -88,6 +88,7 @@ def tensor_scalar(
 
 def _immediate(value: Any, column: bool, op: str, argument: str) -> Any:
     """The number of an operator that takes one."""
+    check_unary(op, column, value, "tensor_scalar", argument)
     if column or op == functions.BYPASS:
         return None
     if value is None:
@@ -96,6 +97,14 @@ def _immediate(value: Any, column: bool, op: str, argument: str) -> Any:
         raise InputError(f"nki.isa.tensor_scalar: {argument}: missing for {op}", source=builder().where())
     number(value, "tensor_scalar", argument)
     return value
+
+
+def check_unary(op: str, column: bool, value: Any, call: str, argument: str) -> None:
+    """raises: InputError for an operand of an operator that takes none"""
+    if op != functions.BYPASS and functions.ALU[op].unary and (column or (value is not None and value != 0)):
+        given = "a tile" if column else value
+        fault = f"nki.isa.{call}: {argument}: {given} for the unary {op}, must be None or 0"
+        raise InputError(fault, source=builder().where())
 
 
 def scalar_tensor_tensor(

@@ -10,6 +10,7 @@ from sim.errors import InputError
 from sim.nki import functions
 from sim.nki.isa import enums
 from sim.nki.isa.issuing import NkiInstruction, check_dtype, issue, member, number, registers, split
+from sim.nki.isa.vector import check_unary
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
 from sim.trace import Engine
@@ -113,8 +114,10 @@ def tensor_scalar_reduce(
         raise InputError(f"nki.isa.{call}: reduce_init: given with {command}", source=builder().where())
     views0, column0, value0 = split(operand0)
     views1, column1, value1 = split(reduce_init)
+    operator = functions.alu(op0, call, "op0")
+    check_unary(operator, column0, value0, call, "operand0")
     static = (
-        functions.alu(op0, call, "op0"),
+        operator,
         functions.alu(reduce_op, call, "reduce_op"),
         (column0, column1),
         command,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.engines import vector_v4 as dve
+from sim.errors import InputError
 from sim.nki.isa import enums
 from sim.nki.isa.issuing import NkiInstruction, issue, member, registers, split
 from sim.nki.session import builder
@@ -27,6 +28,9 @@ def exponential(
     views0, column0, value0 = split(max_value)
     views1, column1, value1 = split(reduce_init)
     command = member(reduce_cmd, enums.reduce_cmd, "exponential", "reduce_cmd")
+    if command != "load_reduce" and (column1 or value1 != 0):
+        fault = f"nki.isa.exponential: reduce_init: {value1 if not column1 else 'a tile'} with {command}, must be 0.0"
+        raise InputError(fault, source=builder().where())
     outputs = (dst,) if reduce_res is None else (dst, reduce_res)
     static = ((column0, column1), command, reduce_res is not None)
     operands = (*outputs, src, *views0, *views1)
