@@ -28,7 +28,7 @@ class TrnprofError(Exception):
         where = f"{self.source}: " if self.source else ""
         device = f" [{self.device}]" if self.device else ""
         what = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}{self.message}{device}{what}"
+        return f"{where}{self.message}{what}{device}"
 
 
 class InputError(TrnprofError):

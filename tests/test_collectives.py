@@ -191,7 +191,8 @@ def test_all_to_all_v_sends_chunks_of_any_length(placed, split):
     starts = [[0, 5, 7, 9]] * RANKS
     places = [0, 12, 20, 31]
     tables = [metadata(counts[r], starts[r], places if placed else None) for r in range(RANKS)]
-    run = sim.run(jit(kernel), sim.PerRank(tuple(x)), sim.PerRank(tuple(tables)), ranks=RANKS)
+    device = "trn3" if placed else "trn2"
+    run = sim.run(jit(kernel), sim.PerRank(tuple(x)), sim.PerRank(tuple(tables)), ranks=RANKS, device=device)
     for rank, (out, table) in enumerate(run.ranks):
         expected = np.zeros(40, np.float32)
         for sender in range(RANKS):

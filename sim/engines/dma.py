@@ -10,14 +10,14 @@ import numpy as np
 from sim import dtypes
 from sim.engines import checks, laws, values
 from sim.engines.checks import fail
-from sim.memory import Layout, storage_dtype
+from sim.memory import PARTITIONS, Layout, storage_dtype
 from sim.program import Form, Op, Role
 from sim.spec import Device
 from sim.trace import Engine, Memory
 
 REACHABLE = (Memory.HBM, Memory.SBUF)
 UNKNOWN = "unknown"
-TRANSPOSED_FREE = 128
+TRANSPOSED_FREE, TRANSPOSED_ROWS = 128, 16
 MAX_SOURCES = 16
 AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 """The permutation of dma_transpose for each number of dimensions."""
@@ -54,6 +54,8 @@ def describe_copy(device: Device, layouts: tuple[Layout, ...], mode: str, engine
     """indirect : None, or `Gather`: then the last operand holds the indices"""
     dst, src = layouts[:2]
     _reach(("dst", dst), ("src", src))
+    if indirect is not None:
+        check_index(("dst", "src")[indirect.place], layouts[indirect.place], layouts[2], indirect.layout.shape[0])
     moved = (dst, src) if indirect is None else indirect.sides(dst, src)
     count = moved[1].nbytes // moved[1].itemsize
     if moved[0].nbytes // moved[0].itemsize != count:
@@ -64,6 +66,16 @@ def describe_copy(device: Device, layouts: tuple[Layout, ...], mode: str, engine
         checks.same_dtype("src", src, "dst", dst)
     started = trigger(device, mode, engine, indirect is not None)
     return _form("dma_copy", device, layouts, moved, started, laws.descriptors(*moved), 1)
+
+
+def check_index(name: str, whole: Layout, index: Layout, rows: int) -> None:
+    """A tensor in HBM of which an index in SBUF names the rows, one a partition."""
+    if whole.memory is not Memory.HBM:
+        fail(f"{name}: vector_offset into a tensor in {whole.memory.name}, must be in HBM")
+    checks.tile(f"{name}: vector_offset", index, checks.SBUF)
+    checks.dtype_in(f"{name}: vector_offset", index, (dtypes.uint32, dtypes.int32))
+    if index.partitions * index.elements < rows:
+        fail(f"{name}: vector_offset of shape {list(index.shape)}, must have {rows} indices")
 
 
 def _shapes(dst: Layout, src: Layout) -> str:
@@ -157,6 +169,8 @@ def describe_transpose(
     dst, src = layouts[:2]
     _reach(("dst", dst), ("src", src))
     source = src if indirect is None else indirect.layout
+    if mode not in (UNKNOWN, "hwdge" if indirect is None else "swdge"):
+        fail(f"dge_mode: {mode}, must be unknown or {'hwdge' if indirect is None else 'swdge'}")
     checks.same_dtype("src", src, "dst", dst)
     ndim = len(source.shape)
     if AXES.get(ndim) != axes:
@@ -166,7 +180,13 @@ def describe_transpose(
     if _squeezed(dst.shape) != _squeezed(turned):
         fail(f"dst: shape {list(dst.shape)}, the transpose of src has {list(turned)}")
     if indirect is not None or mode == "hwdge":
-        _check_generated(source, mode, indirect)
+        _check_generated(source)
+    if indirect is not None:
+        checks.generation(device, 3, "src: vector_offset")
+        check_index("src", src, layouts[2], source.shape[0])
+        _check_gathered(source, layouts[2])
+    elif mode == "hwdge":
+        _check_hardware(source)
     started = trigger(device, mode, UNKNOWN, indirect is not None)
     efficiency = device.get("dma_transpose_eff")
     pieces = laws.descriptors(source, source) if efficiency else source.nbytes // source.itemsize
@@ -177,17 +197,40 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def _check_generated(source: Layout, mode: str, indirect: Any) -> None:
+def _check_generated(source: Layout) -> None:
     """Limits of the transposes whose descriptors the device generates."""
     if source.itemsize != dtypes.bfloat16.itemsize:
         fail(f"src: dtype {checks.dtype_name(source.dtype)}, a generated transpose moves 2-byte elements")
     if source.shape[-1] > TRANSPOSED_FREE:
         fail(f"src: last dimension {source.shape[-1]} > {TRANSPOSED_FREE}")
+
+
+def _check_gathered(source: Layout, index: Layout) -> None:
+    """Limits of a transpose whose rows an index names."""
+    rows, (partitions, *columns) = source.shape[0], index.shape
+    if rows % TRANSPOSED_ROWS:
+        fail(f"src: first dimension {rows} is no multiple of {TRANSPOSED_ROWS}")
+    if len(source.shape) == 4 and 1 not in source.shape[1:3]:
+        fail(f"src: shape {list(source.shape)}, dimension 1 or 2 must be 1")
+    checks.dtype_in("src: vector_offset", index, (dtypes.uint32,))
+    if len(columns) != 1:
+        fail(f"src: vector_offset of shape {list(index.shape)}, must have 2 dimensions")
+    if columns[0] > 1 and partitions != PARTITIONS:
+        fail(f"src: vector_offset of shape {list(index.shape)}, must have {PARTITIONS} partitions for several columns")
+    if partitions % TRANSPOSED_ROWS:
+        fail(f"src: vector_offset of {partitions} partitions, must be a multiple of {TRANSPOSED_ROWS}")
+
+
+def _check_hardware(source: Layout) -> None:
+    """Limits of a transpose whose descriptors the hardware makes."""
     rows = source.shape[0]
-    if indirect is not None and rows % 16:
-        fail(f"src: first dimension {rows} is no multiple of 16")
-    if indirect is None and len(source.shape) == 2 and rows != 16:
-        fail(f"src: first dimension {rows}, a hwdge transpose of 2 dimensions needs 16")
+    if len(source.shape) == 2:
+        if rows != TRANSPOSED_ROWS:
+            fail(f"src: first dimension {rows}, a hwdge transpose of 2 dimensions needs {TRANSPOSED_ROWS}")
+        return
+    checks.one_of("src: first dimension", rows, (1, 2, 4, 8, 16))
+    if rows * source.shape[-2] % TRANSPOSED_ROWS:
+        fail(f"src: shape {list(source.shape)}, first x last but one must be a multiple of {TRANSPOSED_ROWS}")
 
 
 def compute_transpose(
@@ -215,8 +258,11 @@ def describe_compute(
         fail(f"srcs: {len(srcs)} tensors, must be 1 to {MAX_SOURCES}")
     if any(scale != 1 for scale in scales):
         fail(f"scales: {list(scales)}, every scale must be 1.0")
-    if indirect is not None and len(srcs) != 2:
-        fail(f"srcs: {len(srcs)} tensors, a vector_offset needs 2")
+    if scales and len(scales) != len(srcs):
+        fail(f"scales: {len(scales)} numbers, must be {len(srcs)}, one for each of srcs")
+    if indirect is not None:
+        check_index("srcs", srcs[1], layouts[-1], indirect.layout.shape[0])
+        checks.tile("srcs", srcs[0], (Memory.SBUF,))
     moved = (dst, *srcs) if indirect is None else indirect.moved(dst, srcs)
     count = moved[0].nbytes // moved[0].itemsize
     for number, layout in enumerate(moved[1:]):

@@ -282,6 +282,8 @@ def all_to_all_v(
 ) -> NkiInstruction | None:
     """Each rank sends a chunk of its own to each other, with lengths and places that the metadata tells."""
     call = _Call("all_to_all_v", _group("all_to_all_v", replica_group), priority, name)
+    if has_rdispls and call.program.device.generation < PRIORITY_GENERATION:
+        raise call.fault("has_rdispls: True, needs a NeuronSwitch, as trn3 has")
     return _vary(call, srcs, dsts, metadata_tensor, recv_counts_known, bool(has_rdispls), exchanges.swapped_chunks)
 
 
@@ -451,6 +453,9 @@ def collective_permute_implicit_current_processing_rank_id(
     """The rank whose data this one holds after `iteration_id` steps around the ring."""
     kind = "collective_permute_implicit_current_processing_rank_id"
     group = _group(kind, replica_group)
+    if channel_id not in range(CHANNELS):
+        fault = f"nki.collectives.{kind}: channel_id: {channel_id}, must be 0 to {CHANNELS - 1}"
+        raise InputError(fault, source=builder().where())
     at = group.index(lockstep.place().rank)
     return VirtualRegister(group[(at - int(iteration_id)) % len(group)])
 

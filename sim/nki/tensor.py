@@ -156,6 +156,7 @@ class NkiTensor(View):
             layout, delta = slice_layout(self.layout, items)
         except InputError as error:
             raise self._fault(error.message) from None
+        self._keep_partition("index", not self._gathers or layout.shape[:1] == self.shape[:1])
         return NkiTensor(self.storage, layout, self.offset + delta, self.indirection)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -236,8 +237,7 @@ class NkiTensor(View):
         shape = new_shape if shape is None else shape
         sizes = (shape, *more) if more or isinstance(shape, int) else tuple(shape)
         sizes = _infer(tuple(as_int(s) for s in sizes), self.size, self._fault)
-        if self.layout.pitch and sizes[0] != self.shape[0]:
-            raise self._fault(f"reshape: {list(self.shape)} to {list(sizes)} changes the partition dimension")
+        self._keep_partition(f"reshape: {list(self.shape)} to {list(sizes)}", sizes[0] == self.shape[0])
         try:
             layout = reshape_layout(self.layout, sizes)
         except InputError as error:
@@ -267,6 +267,7 @@ class NkiTensor(View):
         """The same bytes as another dtype; the last dimension scales by the ratio of the sizes."""
         target = dtypes.parse(dtype)
         old, size = self.layout, self.layout.itemsize
+        self._direct("view")
         if target.itemsize == size:
             return self._as(old.shape, old.strides, target)
         if old.strides[-1] != size and old.shape[-1] > 1:
@@ -290,6 +291,10 @@ class NkiTensor(View):
         """An explicit [[stride, count], …] pattern over the storage, in elements of `dtype`."""
         target = self.layout.dtype if dtype is None else dtypes.parse(dtype)
         size = target.itemsize
+        if scalar_offset is not None and vector_offset is not None:
+            raise self._fault("ap: scalar_offset and vector_offset are both given, must be one of them")
+        if scalar_offset is not None or vector_offset is not None:
+            self._direct("ap")
         shape = tuple(as_int(count) for _, count in pattern)
         strides = tuple(as_int(stride) * size for stride, _ in pattern)
         layout = Layout(shape, strides, target, self.layout.memory, self.layout.pitch)
@@ -310,7 +315,11 @@ class NkiTensor(View):
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """One row of dimension 0 for each partition of the index tensor (gather)."""
         if dim != 0 or self.layout.pitch:
-            raise self._fault("vector_select: only dimension 0 of an HBM tensor can be selected by a vector")
+            raise self._fault(f"vector_select: dim: {dim}, only dimension 0 of an HBM tensor can be selected by a vector")
+        self._direct("vector_select")
+        if vector_offset.size != vector_offset.shape[0]:
+            shape = vector_offset.shape
+            raise self._fault(f"vector_select: vector_offset: shape {list(shape)}, must be [{shape[0]}, 1]")
         view = self._with((vector_offset.shape[0], *self.shape[1:]), self.layout.strides)
         return NkiTensor(self.storage, view.layout, self.offset, Index(vector_offset, True, self.layout.strides[0]))
 
@@ -342,8 +351,8 @@ class NkiTensor(View):
         return NkiTensor(self.storage, layout, self.offset, self.indirection)
 
     def _dynamic(self, dim: int, index: NkiTensor, drop: bool) -> NkiTensor:
-        if self.indirection is not None:
-            raise self._fault("select: the view is indirect already")
+        self._direct("select")
+        self._keep_partition("select", dim != 0)
         keep = [d for d in range(self.ndim) if d != dim or not drop]
         view = self._with(tuple(self.shape[d] for d in keep), tuple(self.layout.strides[d] for d in keep))
         return view._at(index, self.layout.strides[dim])
@@ -360,7 +369,7 @@ class NkiTensor(View):
         if outside is not None:
             index = Index(held, False, stride, f"offset {value}: {outside}")
             return NkiTensor(self.storage, self.layout, self.offset, index)
-        return NkiTensor(self.storage, self.layout, start, held if held is None else Index(held, False, stride))
+        return NkiTensor(self.storage, self.layout, start, Index(held, False, stride))
 
     def _outside(self, layout: Layout, start: int) -> str | None:
         """What is wrong with a pattern that reaches beyond the storage."""
@@ -370,9 +379,22 @@ class NkiTensor(View):
             return None
         return f"bytes {first} to {last} reach outside the {self.storage.nbytes} of `{self.name}`"
 
+    @property
+    def _gathers(self) -> bool:
+        """Whether an index names the rows of dimension 0."""
+        return self.indirection is not None and self.indirection.vector
+
+    def _direct(self, call: str) -> None:
+        if self.indirection is not None:
+            raise self._fault(f"{call}: the view is indirect already, only one dynamic offset is possible")
+
     def _keep_partition(self, call: str, kept: bool) -> None:
-        if self.layout.pitch and not kept:
+        if kept:
+            return
+        if self.layout.pitch:
             raise self._fault(f"{call}: dimension 0 of an on-chip tensor is the partition and stays first")
+        if self._gathers:
+            raise self._fault(f"{call}: an index names the rows of dimension 0, which stays as it is")
 
     def _fault(self, message: str) -> InputError:
         return InputError(f"{self.name} {list(self.shape)}: {message}", source=builder().where())

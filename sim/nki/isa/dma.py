@@ -94,6 +94,9 @@ def dma_transpose(
     order = tuple(map(int, axes)) if axes is not None else engines.AXES.get(len(src.shape), ())
     mode = member(dge_mode, enums.dge_mode, "dma_transpose", "dge_mode")
     skip = member(oob_mode, enums.oob_mode, "dma_transpose", "oob_mode") == "skip"
+    if skip and src.indirection is None:
+        fault = "nki.isa.dma_transpose: oob_mode: skip, must be error for a src without indices"
+        raise InputError(fault, source=program.where())
     return issue_transfer(program, engines.TRANSPOSE, operands, (order, mode, indirect), name, skip=skip)
 
 
