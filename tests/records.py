@@ -148,8 +148,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("pattern", nargs="?", default=".")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--facts", type=Path, default=FACTS, help="the measurements")
     asked = parser.parse_args()
-    records = json.loads(FACTS.read_text())["records"]
+    records = json.loads(asked.facts.read_text())["records"]
     rows = []
     for record in records:
         if re.search(asked.pattern, record["id"]) and (row := compare(record, asked.folder)) is not None:

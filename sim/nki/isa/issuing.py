@@ -183,7 +183,8 @@ def _check_start(op: Op, operands: tuple[View, ...], view: View) -> None:
     start, count = view.offset // view.layout.pitch, view.layout.partitions
     own = view.storage.address
     start += own[0] if own else 0
-    if operands.index(view) in SCALES.get(op.call, ()):
+    scales = SCALES.get(op.call, ())
+    if any(view is operands[place] for place in scales):
         start, allowed = start % QUADRANT, range(0, QUADRANT // 2, SCALE_ROWS)
     else:
         step = QUADRANT if count <= QUADRANT else 2 * QUADRANT if count <= 2 * QUADRANT else PARTITIONS
