@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.compiler.columns import instructions_of_operands, operand_roles
+from sim.engines import tensor
 from sim.program import Program, Role
 from sim.trace import Memory
 
@@ -19,6 +20,10 @@ UNKNOWN = -1
 
 DRAWING = frozenset(f"nki.isa.{call}" for call in ("rng", "rand2", "dropout", "rand_get_state", "rand_set_state"))
 """Calls whose result is another one each time."""
+
+LATE = frozenset({tensor.EXPANDED})
+"""What compilers add after they have looked for equal values: the transposes within a product of the language, which
+measured kernels repeat for every product (measured.json: matmul_add_rmsnorm, add_rmsnorm_matmul)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ def _steady(program: Program, roles: np.ndarray) -> tuple[list[bool], list[int]]
 
 def _repeatable(program: Program) -> list[bool]:
     """Per instruction: it depends on nothing but its operands, no hidden register, no generator's state."""
-    drawing = np.array([form.call in DRAWING for form in program.forms] or [False], bool)
-    repeats = ~drawing[program.form]
+    alone = np.array([form.call in DRAWING | LATE for form in program.forms] or [False], bool)
+    repeats = ~alone[program.form]
     repeats[program.order[:, :2].ravel()] = False
     return repeats.tolist()

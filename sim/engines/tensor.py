@@ -131,11 +131,14 @@ def _check_tiling(device: Device, position: tuple, size: tuple, stationary: Layo
 
 
 def _passes(device: Device, dtype: Any, transpose: bool, onezero: tuple[bool, bool]) -> tuple[int, int]:
-    """(instruction pairs, cycles a column): fp32 takes more of both; an operand of ones and zeros needs one pass."""
+    """(instruction pairs, cycles a column): fp32 takes more of both; an operand of ones and zeros needs one pass.
+
+    A transpose has an identity for an operand anyway, and takes its own number of passes whatever the flags say.
+    """
     if dtype != dtypes.float32:
         return 1, 1
     figure = "pe.transpose_passes_fp32" if transpose else "pe.passes_fp32"
-    passes = 1 if any(onezero) else int(device[figure])
+    passes = 1 if any(onezero) and not transpose else int(device[figure])
     return passes, int(device["pe.cycles_per_column_fp32"])
 
 
@@ -248,6 +251,10 @@ def describe_transpose(device: Device, layouts: tuple[Layout, ...]) -> Form:
     return _form("nc_transpose", device, layouts, False, True, size, passes, per_column)
 
 
+def describe_expanded(device: Device, layouts: tuple[Layout, ...]) -> Form:
+    return replace(describe_transpose(device, layouts), call=EXPANDED)
+
+
 def check_transposed(dst: Layout, data: Layout) -> None:
     if (dst.partitions, dst.elements) != (data.elements, data.partitions):
         fail(
@@ -334,4 +341,7 @@ def scale_rows(partitions: int) -> np.ndarray:
 
 MATMUL = Op("nki.isa.nc_matmul", describe_matmul, compute_matmul)
 TRANSPOSE = Op("nki.isa.nc_transpose", describe_transpose, compute_transpose)
+EXPANDED = "nki.language.matmul"
+"""Call of the transposes that a product of the language is expanded to."""
+EXPANDED_TRANSPOSE = Op(EXPANDED, describe_expanded, compute_transpose)
 MATMUL_MX = Op("nki.isa.nc_matmul_mx", describe_mx, compute_mx)

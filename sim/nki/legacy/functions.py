@@ -11,15 +11,18 @@ from math import prod as product
 from typing import Any
 
 from sim import dtypes
+from sim.engines import tensor
 from sim.errors import InputError
 from sim.nki import elementwise as current
 from sim.nki import isa, reductions
 from sim.nki.elementwise import BINARY, UNARY
+from sim.nki.isa.issuing import issue
 from sim.nki.legacy import shaped
 from sim.nki.legacy.assignment import write
-from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, promoted, tile
+from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, promoted, tile, within
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
+from sim.trace import Engine, Memory
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
@@ -226,8 +229,17 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **opt
     moving = in_sbuf(tile(y, "nl.matmul", "y"))
     stationary = in_sbuf(tile(x, "nl.matmul", "x"))
     if not transpose_x:
-        stationary = in_sbuf(shaped.nc_transpose(stationary))
+        stationary = in_sbuf(_turned(stationary))
     return shaped.nc_matmul(stationary, moving, mask=mask)
+
+
+def _turned(stationary: Tile) -> Tile:
+    """The transpose that the product needs, which compilers add after they have looked for equal values."""
+    stationary.check("nl.matmul")
+    within("nl.matmul", "x: free size", elements(stationary.shape))
+    turned = Result((elements(stationary.shape), stationary.shape[0]), stationary.dtype, Memory.PSUM).part()
+    issue(tensor.EXPANDED_TRANSPOSE, (turned, stationary), (), None, Engine.TENSOR)
+    return turned
 
 
 def broadcast_to(src: Any, *, shape: Any, **options: Any) -> Tile:
