@@ -9,6 +9,7 @@ cycles an element; `CYCLES` has those that the documents print and the device ta
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from sim import dtypes
@@ -169,6 +170,32 @@ def form(
         partitions=max(layout.partitions for layout in layouts),
         elements=elements or data.elements,
     )
+
+
+# -- TensorE's clock ------------------------------------------------------------------------------
+
+
+def at_clock(device: Device, cost: Cost, share: float) -> Cost:
+    """The cost while TensorE's clock runs at a share of its full rate: streaming stretches, and part of the latency."""
+    if share == 1 or not cost.clocked:
+        return cost
+    slow = round(cost.occupancy_ps / share)
+    cold, lowest = device.get("pe.lat_cold") or device["pe.lat"], device.get("pe.clock_cold") or 1
+    grows = max(0, ns(cold - device["pe.lat"])) / (1 / lowest - 1) if lowest < 1 else 0
+    longer = round(grows * (1 / share - 1))
+    return replace(cost, occupancy_ps=slow, latency_ps=slow + cost.latency_ps - cost.occupancy_ps + longer)
+
+
+def load_duration(device: Device, load_ps: int, share: float) -> int:
+    """LDWEIGHTS: a slower clock stretches what grows with the columns, not the fixed part."""
+    fixed = ns(device["pe.load_fixed"])
+    return fixed + round((load_ps - fixed) / share)
+
+
+def exposed_load(device: Device, load_ps: int, share: float) -> int:
+    """From the start of a LDWEIGHTS to the first column of its MATMUL, when TensorE was idle before."""
+    through = cycles(device, "clock_tensor", device["pe.load_pipe"] / share)
+    return max(0, load_duration(device, load_ps, share) - through)
 
 
 # -- DMA -------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ DTYPES = {
 """Spellings in profiles and the usual abbreviation; others (fp32, fp8e4, uint8) are usual already."""
 
 _ACCESS = re.compile(r"\b(?:src|dst|in|out)\d*=(?:(\w+)@)?\w+((?:\[[^\]]*\])+)")
+_TILE = re.compile(r"\b(src|dst)\d*=(?:(\w+)@)?(?:0x([0-9a-f]+)|[^\s\[]+)\[([-\d,]+)\]\[([\d,]+)\]")
 _LIST = re.compile(r"\[([^\]]*)\]")
 _GRID = re.compile(r"(?:^|\s)(\d+)\*(\d+)\s*$")
 _CHANNELS = re.compile(r"\bchannels=(\d+)")
@@ -33,6 +34,21 @@ _OPERATOR = re.compile(r"\bops?=([\w,]+)")
 _WAITED = re.compile(r"\$?S\[(\d+)\](?: \([^)]*\))?\s*(?:>=|==)")
 _SIGNALLED = re.compile(r"\bsemaphore=(\d+)")
 _ELEMENT = re.compile(r"\b(?:src|dst)_elem_size=(\d+)")
+
+
+PSUM_ADDRESS = 0x2000000
+"""On-chip addresses from here on are PSUM's, on trn2 and inf2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One access pattern; sizes and steps in elements, innermost first."""
+
+    written: bool
+    dtype: str | None
+    memory: Memory
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,17 @@ def parse_operands(text: str) -> Operands:
         semaphore=_small(signalled, absent=-1),
         element_bytes=min(sizes, default=0),
     )
+
+
+def parse_tiles(text: str) -> list[Tile]:
+    """The tiles that an instruction reads and writes, in the order of the text; a pattern that is unclear is left out."""
+    found = []
+    for way, kind, address, steps, sizes in _TILE.findall(text):
+        memory = Memory.HBM if not address else Memory.PSUM if int(address, 16) >= PSUM_ADDRESS else Memory.SBUF
+        lists = [tuple(int(number) for number in numbers.split(",")) for numbers in (sizes, steps)]
+        if len(lists[0]) == len(lists[1]) and prod(lists[0]):
+            found.append(Tile(way == "dst", DTYPES.get(kind, kind) or None, memory, *lists))
+    return found
 
 
 def _access(text: str) -> tuple[str | None, int]:

@@ -1,0 +1,1 @@
+"""Our estimates against what others measured: published kernels, captured instructions, peers' closed forms."""
