@@ -30,6 +30,8 @@ from sim.trace import NONE, Engine, Finding, Memory, QueueType, RegionKind, Stri
 
 ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]")
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+ISA = os.path.join(HERE, "nki", "isa", "")
+"""Modules whose functions are instructions."""
 
 
 VALUES_LIMIT = 2 << 30
@@ -534,7 +536,8 @@ class ProgramBuilder:
         try:
             for view, layout in zip(operands, layouts):
                 if 0 in layout.shape:
-                    raise InputError(f"`{view.storage.name}`: a slice of shape {list(layout.shape)} is empty")
+                    empty = f"`{view.storage.name}`: a slice of shape {list(layout.shape)} is empty"
+                    raise InputError(f"{empty}, every dimension must be at least 1")
             form = op.describe(self.device, layouts, *static)
         except InputError as error:
             raise self._placed(op, error) from None
@@ -546,7 +549,16 @@ class ProgramBuilder:
         """The error with the call that it came from and its line, if it names none yet."""
         if error.source is not None:
             return error
-        return type(error)(f"{op.call}: {error.message}", source=self.where(), remedy=error.remedy)
+        return type(error)(f"{self._called(op)}: {error.message}", source=self.where(), remedy=error.remedy)
+
+    def _called(self, op: Op) -> str:
+        """The call that the user wrote, which may be another than the instruction's own."""
+        frame = called = sys._getframe(1)
+        while frame is not None and self._ours[frame.f_code.co_filename]:
+            called, frame = frame, frame.f_back
+        if ISA in called.f_code.co_filename:
+            return f"nki.isa.{called.f_code.co_name}"
+        return ".".join(op.call.partition(":")[0].split(".")[:3])
 
     def _compute(self, op: Op, number: int, operands: tuple[View, ...], static: tuple, immediates: dict) -> None:
         roles, sparse = self.forms[number].roles, self.forms[number].sparse
