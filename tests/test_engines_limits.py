@@ -8,11 +8,11 @@ import pytest
 
 from sim.errors import InputError
 from tests.chip import Chip
-from tests.limits import elementwise, folding, products
+from tests.limits import elementwise, folding, gathering, products, transfers
 from tests.limits.limit import Limit
 from tests.limits.tiles import Tiles
 
-TABLES = [elementwise, folding, products]
+TABLES = [elementwise, folding, gathering, products, transfers]
 FLAT = [(call, limit) for table in TABLES for call, limits in table.LIMITS.items() for limit in limits]
 ROWS = pytest.mark.parametrize(("call", "limit"), FLAT, ids=[f"{call}: {limit.rule}" for call, limit in FLAT])
 

@@ -48,14 +48,14 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     if isinstance(x, NkiTensor):
         register_load(register, x)
     elif x is not None:
-        register_move(register, x)
+        register_move(register, x if isinstance(x, VirtualRegister) else _wrapped(x, "register_alloc", "x"))
     return register
 
 
 def register_move(dst: VirtualRegister, src: Any) -> NkiInstruction:
     """dst = an integer or another register's value."""
     _check("register_move", "dst", dst)
-    state = src.state if isinstance(src, VirtualRegister) else _wrapped(src)
+    state = src.state if isinstance(src, VirtualRegister) else _wrapped(src, "register_move", "src")
     handle = issue(sync.MOVE, (), (Engine.SYNC,))
     dst.state = state
     return handle
@@ -66,12 +66,12 @@ def _check(call: str, argument: str, register: Any) -> None:
         raise InputError(f"nki.isa.{call}: {argument}: {register!r} is no register", source=builder().where())
 
 
-def _wrapped(value: Any) -> int:
+def _wrapped(value: Any, call: str, argument: str) -> int:
     """Two's complement of 32 bits."""
     try:
         number = as_int(value)
     except TypeError:
-        message = f"nki.isa.register_move: src: {value!r} is neither an integer nor a register"
+        message = f"nki.isa.{call}: {argument}: {value!r} is neither an integer nor a register"
         raise InputError(message, source=builder().where()) from None
     return (number + (1 << BITS - 1)) % (1 << BITS) - (1 << BITS - 1)
 
