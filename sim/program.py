@@ -225,6 +225,8 @@ class ProgramBuilder:
         """Launch grid; empty without one."""
         self.pause: Callable[[], None] | None = None
         """Called before each instruction, when several programs add to this one by turns."""
+        self.line: int | None = None
+        """What `here` says while one call of a front end makes several steps; None to look."""
         self.program: tuple[int, ...] = ()
         """This program's place in the grid."""
         self.constants: dict[Hashable, View] = {}
@@ -270,6 +272,8 @@ class ProgramBuilder:
 
     def here(self) -> int:
         """Code of `path:line` of the nearest caller outside the emulator."""
+        if self.line is not None:
+            return self.line
         frame, ours = sys._getframe(2), self._ours
         while ours[frame.f_code.co_filename]:
             frame = frame.f_back
@@ -424,8 +428,14 @@ class ProgramBuilder:
         """The one instruction that has touched a storage, if it is among the newest; it wrote there."""
         if not self._recent or self._born[storage.index] < self._recent[0][0]:
             return None
-        touching = [made for made in self._recent for view in made[2] if view.storage is storage]
-        return Issued(*touching[0]) if len(touching) == 1 else None
+        touching = None
+        for made in self._recent:
+            for view in made[2]:
+                if view.storage is storage:
+                    if touching is not None:
+                        return None
+                    touching = made
+        return None if touching is None else Issued(*touching)
 
     def redirect(self, made: Issued, storage: Storage, target: View, static: tuple | None = None) -> bool:
         """Let an instruction write `target` instead of the storage that only it has touched, which is given up.
@@ -433,25 +443,30 @@ class ProgramBuilder:
         static  : other options of the instruction; the values that it has computed stay, cast to the target's dtype
         returns : False, with nothing changed, when the instruction cannot write there
         """
-        place = next(place for place, view in enumerate(made.operands) if view.storage is storage)
-        later = [view for index, _, views, _ in self._recent if index > made.index for view in views]
-        if any(_meet(target, view) for view in later) or any(
-            _meet(target, view) and not (view.offset == target.offset and view.layout is target.layout)
-            for view in made.operands
-        ):
-            return False
-        operands = (*made.operands[:place], target, *made.operands[place + 1 :])
-        options = made.static if static is None else static
+        index, op, views, options = made
+        place = 0
+        while views[place].storage is not storage:
+            place += 1
+        if self._recent[-1][0] != index:
+            for view in self._recent[-1][2]:
+                if view.storage is target.storage and overlap(target, view):
+                    return False
+        for view in views:
+            same = view.offset == target.offset and view.layout is target.layout
+            if view.storage is target.storage and not same and overlap(target, view):
+                return False
+        operands = (*views[:place], target, *views[place + 1 :])
+        options = options if static is None else static
         try:
-            number = self._form_of(made.op, operands, options)
+            number = self._form_of(op, operands, options)
         except InputError:
             return False
-        self._form[made.index] = number
-        first = 3 * (self._operand_start[made.index] + place)
+        self._form[index] = number
+        first = 3 * (self._operand_start[index] + place)
         self._operands[first : first + 3] = (target.storage.index, target.offset, target.layout.index)
         if self.values:
-            self._move(made.operands[place], target, self.forms[number].roles[place])
-        self._recent[0 if self._recent[0][0] == made.index else 1] = (made.index, made.op, operands, options)
+            self._move(views[place], target, self.forms[number].roles[place])
+        self._recent[0 if self._recent[0][0] == index else 1] = (index, op, operands, options)
         storage.bytes = storage.written = None
         self._held -= storage.nbytes
         self._spare.append(storage.index)
@@ -517,7 +532,11 @@ class ProgramBuilder:
         self._accumulated.pop(storage.index, None)
 
     def _form_of(self, op: Op, operands: tuple[View, ...], static: tuple) -> int:
-        key = (op.call, static, *[view.layout.index for view in operands])
+        if len(operands) == 2:
+            one, other = operands
+            key = (op.call, static, one.layout.index, other.layout.index)
+        else:
+            key = (op.call, static, *[view.layout.index for view in operands])
         number = self._forms.get(key)
         if number is None:
             number = self._forms[key] = self._describe(op, operands, static)
@@ -611,7 +630,3 @@ class ProgramBuilder:
             born=np.array(self._born, np.int64),
             kernel=kernel,
         )
-
-
-def _meet(one: View, other: View) -> bool:
-    return one.storage is other.storage and overlap(one, other)

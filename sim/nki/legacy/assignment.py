@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.engines.tensor import MATMUL
 from sim.errors import InputError, UnsupportedError
-from sim.memory import PARTITIONS, View
+from sim.memory import PARTITIONS
 from sim.nki import isa
 from sim.nki.isa.issuing import QUADRANT
 from sim.nki.legacy.operands import Cut, Result, in_sbuf, operand
@@ -56,7 +56,7 @@ def assign(target: Tile, value: Any, references: int) -> None:
     value = operand(value, "assignment")
     if not isinstance(value, Tile):
         _fill(target, value)
-    elif not _same_place(target, value):
+    elif not target.has_place_of(value):
         alone = references <= ASSIGNED and sys.getrefcount(value.storage) <= _HELD
         _store(target, value, alone)
 
@@ -64,11 +64,6 @@ def assign(target: Tile, value: Any, references: int) -> None:
 def write(target: Tile, value: NkiTensor) -> None:
     """Store a result that nobody else will see, within a call made of several instructions."""
     _store(target, Tile.of(value), True)
-
-
-def _same_place(one: View, other: View) -> bool:
-    """Whether two views are one; `tile[...] += x` assigns a view to itself."""
-    return one.storage is other.storage and one.offset == other.offset and one.layout is other.layout
 
 
 def _fill(target: Tile, value: Any) -> None:

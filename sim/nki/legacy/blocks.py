@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import InputError, UnsupportedError
-from sim.nki.legacy.index import Affine, Grid
+from sim.nki.legacy.index import Affine, Grid, LoopIndex
 from sim.nki.legacy.indexing import spread
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
@@ -66,6 +66,10 @@ class BlockTensor:
         return InputError(f"`{self.name or 'tensor'}` {list(self.shape)}: {message}", source=builder().where())
 
     def __getitem__(self, key: Any) -> Tile | BlockTensor:
+        if type(key) is int or type(key) is LoopIndex:
+            made = self._blocks.get((key,))
+            if made is not None:
+                return made.whole()
         if isinstance(key, Grid):
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)

@@ -226,10 +226,10 @@ def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **options: Any) ->
 
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **options: Any) -> Tile:
     """x @ y, or x.T @ y with transpose_x, in a new PSUM tile."""
-    moving = in_sbuf(tile(y, "nl.matmul", "y"))
-    stationary = in_sbuf(tile(x, "nl.matmul", "x"))
+    moving = y if type(y) is Tile else tile(y, "nl.matmul", "y")
+    stationary = x if type(x) is Tile else tile(x, "nl.matmul", "x")
     if not transpose_x:
-        stationary = in_sbuf(_turned(stationary))
+        stationary = _turned(in_sbuf(stationary))
     return shaped.nc_matmul(stationary, moving, mask=mask)
 
 

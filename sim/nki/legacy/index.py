@@ -7,7 +7,6 @@ it is a strided view and costs the same at any size; otherwise it becomes a dens
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -51,7 +50,7 @@ class Affine:
         self.shape = shape
         self.steps = steps
         self.const = const
-        self._views: dict[tuple, Affine] = {}
+        self._views: dict[tuple, Affine] | None = None
         """Results of `[:, None]` and the like, which loops repeat."""
 
     @property
@@ -85,6 +84,8 @@ class Affine:
         plain = tuple([None if item is None else (item == slice(None)) for item in items])
         if False in plain:
             return self._sliced(items)
+        if self._views is None:
+            self._views = {}
         known = self._views.get(plain)
         if known is None:
             known = self._views[plain] = self._sliced(items)
@@ -123,6 +124,8 @@ class Affine:
         return Affine(joined(a.shape, b.shape), steps, a.const + sign * b.const)
 
     def __add__(self, other: Any) -> Any:
+        if type(other) is int:
+            return Affine(self.shape, self.steps, self.const + other)
         return self._pair(other, 1)
 
     __radd__ = __add__
@@ -304,11 +307,15 @@ def _counted(*bounds: int) -> Affine:
     return Affine((len(numbers),), (numbers.step if len(numbers) > 1 else 0,), numbers.start)
 
 
-@dataclass(frozen=True, slots=True)
 class Grid:
     """What `nl.mgrid[…]` gives: one index tensor a dimension; `.p` is the partition's, `.x`, `.y`, … those after it."""
 
-    axes: tuple[Affine, ...]
+    __slots__ = ("axes", "p", "w", "x", "y", "z")
+
+    def __init__(self, axes: tuple[Affine, ...]):
+        self.axes = axes
+        for name, axis in zip("pxyzw", axes):
+            setattr(self, name, axis)
 
     def __iter__(self) -> Iterator[Affine]:
         return iter(self.axes)
@@ -320,10 +327,7 @@ class Grid:
         return len(self.axes)
 
     def __getattr__(self, name: str) -> Affine:
-        order = "pxyzw"
-        if name not in order or order.index(name) >= len(self.axes):
-            raise AttributeError(f"a grid of {len(self.axes)} dimensions has no axis {name!r}")
-        return self.axes[order.index(name)]
+        raise AttributeError(f"a grid of {len(self.axes)} dimensions has no axis {name!r}")
 
 
 class MeshGrid:

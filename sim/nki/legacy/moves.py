@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from sim import dtypes
+from sim.engines.dma import COPY
 from sim.errors import InputError
 from sim.memory import PARTITIONS
 from sim.nki import isa
 from sim.nki.isa import dge_mode as current_modes
+from sim.nki.isa import engine as engines
 from sim.nki.isa import oob_mode as bounds
+from sim.nki.isa.issuing import issue_transfer
 from sim.nki.legacy.enums import dge_mode as modes
 from sim.nki.legacy.indexing import Rows
 from sim.nki.legacy.operands import Cut, Result, elementwise, in_sbuf, operand, tile
@@ -19,6 +22,9 @@ from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 from sim.trace import Memory
 
+HBM = Memory.HBM
+PLAIN = (current_modes.unknown.name, engines.unknown.name, None)
+"""What `dma_copy` says to the engines when it is called without options."""
 AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 """The permutation of dma_transpose for each number of dimensions."""
 
@@ -96,7 +102,7 @@ def dma_copy(
 def in_hbm(value: Any, call: str, argument: str) -> Tile:
     """raises: InputError for what is no HBM tensor"""
     found = tile(value, call, argument)
-    if found.layout.memory is not Memory.HBM:
+    if found.layout.memory is not HBM:
         raise InputError(
             f"{call}: {argument}: `{found.name}` is in {found.storage.buffer}, must be in HBM", source=builder().where()
         )
@@ -105,7 +111,9 @@ def in_hbm(value: Any, call: str, argument: str) -> Tile:
 
 def load(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
     """Load an HBM tile into a new SBUF tile."""
-    return elementwise("nl.load", load_into, in_hbm(src, "nl.load", "src"), mask=mask, dtype=dtype)
+    if type(src) is not Tile or src.layout.memory is not HBM:
+        src = in_hbm(src, "nl.load", "src")
+    return elementwise("nl.load", load_into, src, mask=mask, dtype=dtype)
 
 
 def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
@@ -139,6 +147,9 @@ def _store_number(target: Tile, value: Any, mask: Any) -> None:
 
 def load_into(dst: Tile, src: Tile) -> None:
     """A transfer between HBM and SBUF, whose index tiles must name rows that exist."""
+    if src.indirection is None and dst.indirection is None:
+        issue_transfer(builder(), COPY, (dst, src), PLAIN, None)
+        return
     _check_rows("nl.load", src, bounds.error)
     _check_rows("nl.store", dst, bounds.error)
     isa.dma_copy(dst, src)

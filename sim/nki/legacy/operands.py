@@ -52,6 +52,24 @@ def within(call: str, what: str, size: int) -> None:
         raise InputError(f"{call}: {what} {size} > {PARTITIONS}", source=builder().where())
 
 
+class OneLine:
+    """Within, every step of a call has the source line of the first, which is looked for once.
+
+    Programs that take turns look each time: one of them may go on in the middle of another's call.
+    """
+
+    __slots__ = ("_outer", "_program")
+
+    def __enter__(self) -> None:
+        program = self._program = builder()
+        self._outer = program.line
+        if program.pause is None:
+            program.line = program.here()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._program.line = self._outer
+
+
 class Result:
     """The tile that a call returns; what a mask excludes of it stays unwritten."""
 
@@ -140,9 +158,18 @@ def elementwise(
     issue   : (dst, data, *vectors) makes the instruction
     vectors : more operands: tiles, numbers or None
     """
-    data = tile(data, call, "data")
-    within(call, "data: partition", data.shape[0])
-    result = Result(data.shape, data.dtype if dtype is None else dtype, memory)
+    if type(data) is not Tile:
+        data = tile(data, call, "data")
+    layout = data.layout
+    within(call, "data: partition", layout.shape[0])
+    with OneLine():
+        return _elementwise(call, issue, data, vectors, mask, Result(layout.shape, dtype or layout.dtype, memory))
+
+
+def _elementwise(call: str, issue: Callable[..., Any], data: Tile, vectors: tuple, mask: Any, result: Result) -> Tile:
+    if mask is None and not vectors and not data.bounds and data.reduction is None:
+        issue(result.part(), data)
+        return result.returned()
     part = Cut(call, mask, data.shape, data, *[operand(vector, call) for vector in vectors])
     if not part.empty:
         issue(result.part(part.ranges), *part.operands)

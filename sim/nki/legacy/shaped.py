@@ -13,7 +13,19 @@ from sim.nki import isa
 from sim.nki.elementwise import FUNCTIONS
 from sim.nki.isa import matmul_perf_mode, unknown_engine, vector_engine
 from sim.nki.legacy.index import Affine, Mask, Range
-from sim.nki.legacy.operands import PSUM, SBUF, Cut, Ranges, Result, elementwise, in_sbuf, operand, tile, within
+from sim.nki.legacy.operands import (
+    PSUM,
+    SBUF,
+    Cut,
+    OneLine,
+    Ranges,
+    Result,
+    elementwise,
+    in_sbuf,
+    operand,
+    tile,
+    within,
+)
 from sim.nki.legacy.tile import Tile
 from sim.nki.session import builder
 
@@ -178,6 +190,9 @@ def _filled(term: Affine, shape: tuple[int, ...]) -> Affine:
 # -- the Tensor Engine -----------------------------------------------------------------------------
 
 
+MATMUL = "nki.isa.nc_matmul"
+
+
 def nc_matmul(
     stationary: Any,
     moving: Any,
@@ -196,28 +211,31 @@ def nc_matmul(
 
     An operand in PSUM is copied to SBUF first, which the engine reads; nki-samples hand over what `nc_transpose` gives.
     """
-    call = "nki.isa.nc_matmul"
-    left, right = tile(stationary, call, "stationary"), tile(moving, call, "moving")
-    mode = _mode(perf_mode)
-    doubled = mode is matmul_perf_mode.double_row
-    axes = 2 if doubled else 1
-    m, n = left.shape[axes:], right.shape[axes:]
-    within(call, "stationary: free size", prod(m))
-    columns, free = (None, None) if mask is None else _columns_kept(call, mask, left, right)
-    result = Result((prod(m), *n), np.float32, PSUM)
-    kept = None if columns is None and free is None else (columns or (0, prod(m)), *(free or _whole(n)))
+    left = stationary if type(stationary) is Tile else tile(stationary, MATMUL, "stationary")
+    right = moving if type(moving) is Tile else tile(moving, MATMUL, "moving")
+    flags = (is_stationary_onezero, is_moving_onezero, is_transpose, False, tile_position, tile_size)
+    with OneLine():
+        return _multiply(left, right, mask, (*flags, _mode(perf_mode), name))
+
+
+def _multiply(left: Tile, right: Tile, mask: Any, options: tuple) -> Tile:
+    axes = 2 if options[-2] is matmul_perf_mode.double_row else 1
+    m, n = left.layout.shape[axes:], right.layout.shape[axes:]
+    rows = prod(m)
+    within(MATMUL, "stationary: free size", rows)
+    columns, free = (None, None) if mask is None else _columns_kept(MATMUL, mask, left, right)
+    result = Result((rows, *n), np.float32, PSUM)
+    kept = None if columns is None and free is None else (columns or (0, rows), *(free or _whole(n)))
     if kept is not None and any(first >= last for first, last in kept):
         return result.returned(kept)
     if columns is not None:
         left = left.box((*_whole(left.shape[:-1]), columns))
     if free is not None:
         right = right.box((*_whole(right.shape[: -len(free)]), *free))
-    left.check(call)
-    right.check(call)
-    isa.nc_matmul(
-        result.part(kept), in_sbuf(left), in_sbuf(right), is_stationary_onezero, is_moving_onezero, is_transpose, False,
-        tile_position, tile_size, mode, name,
-    )  # fmt: skip
+    for view in (left, right):
+        if view.bounds or view.reduction is not None:
+            view.check(MATMUL)
+    isa.nc_matmul(result.part(kept), in_sbuf(left), in_sbuf(right), *options)
     return result.returned(kept)
 
 
