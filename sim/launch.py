@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim import compiler, dtypes, recycling, spec
+from sim import compiler, dtypes, recycling, spec, stages
 from sim.errors import InputError, TrnprofError, UnsupportedError
 from sim.memory import View, storage_dtype
 from sim.nki import frameworks, lockstep, session, shim, subset
@@ -128,11 +128,19 @@ def run(
     if ranks < 1:
         raise InputError(f"ranks={ranks}: at least one must run")
     asked = (target, values, seed, wrapped, grid, ranks, inputs, scalars)
+    try:
+        return _run(asked, options or compiler.Options.for_generation(wrapped.generation))
+    finally:
+        stages.enter(None)
+
+
+def _run(asked: tuple, options: compiler.Options) -> Run:
+    """One launch; `asked` is what `_launched` takes."""
+    _, values, _, wrapped, *_ = asked
     tracings, returned = _launched(*asked)
     outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     finished = tracings[0].program.finish(wrapped.__name__)
     finished = replace(finished, findings=finished.findings + tracings[0].findings(finished, outputs[0]))
-    options = options or compiler.Options.for_generation(wrapped.generation)
     trace = _time(finished, options, tracings[0].described(outputs[0]))
     if not values:
         return Run(None, trace, finished)
@@ -163,11 +171,18 @@ def _launched(
         _Tracing(ProgramBuilder(target, values, seed + rank), kernel, grid, rank, ranks)
         for rank in range(ranks if values else 1)
     ]
+    stages.enter(_stage(tracings))
     with shim.in_place(target.name):
         if len(tracings) > 1:
             return tracings, _together(tracings, inputs, scalars)
         tracing, returned = _traced(tracings[0], inputs, scalars, seed)
     return [tracing], [returned]
+
+
+def _stage(tracings: list[_Tracing], total: int | None = None) -> stages.Stage:
+    programs = [tracing.program for tracing in tracings]
+    name = "computing" if programs[0].values else "tracing"
+    return stages.Stage(tracings[0].kernel.__name__, name, lambda: sum(map(len, programs)), total)
 
 
 def evaluate(
@@ -176,8 +191,11 @@ def evaluate(
     """What a kernel computes, whether or not it fits on the chip: its result as returned, and its instructions."""
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     tracing = _Tracing(ProgramBuilder(spec.device(device), True, seed), wrapped, wrapped.grid)
-    with shim.in_place(device):
-        tracing, returned = _traced(tracing, inputs, scalars, seed)
+    try:
+        with shim.in_place(device):
+            tracing, returned = _traced(tracing, inputs, scalars, seed)
+    finally:
+        stages.enter(None)
     arrays = [view.array().copy() for view in tracing.outputs(returned)]
     tracing.write_back()
     return _like(returned, iter(arrays)), tracing.program.finish(wrapped.__name__)
@@ -201,6 +219,7 @@ def _traced(tracing: _Tracing, inputs: tuple, scalars: dict, seed: int) -> tuple
     plan = recycling.plan(shapes.program.finish(kernel.__name__), kept)
     tracing = _Tracing(ProgramBuilder(device, True, seed), kernel, grid)
     tracing.program.dropping = plan.after
+    stages.enter(_stage([tracing], len(shapes.program)))
     try:
         returned = tracing.trace(inputs, scalars)
     finally:
@@ -220,6 +239,7 @@ def _decorated(function: Callable) -> Kernel:
 
 def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
     """Compile, place and schedule the program."""
+    stages.enter(stages.Stage(program.kernel, "scheduling", partial(len, program)))
     return record(schedule(program, options), outputs=outputs)
 
 

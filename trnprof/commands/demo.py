@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from trnprof.commands import result
+from trnprof.commands.progress import shown
 from trnprof.commands.streams import emit, emit_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def execute(args: Namespace) -> None:
 
     kernel = sim.load(str(data_dir("traces") / "kernels" / "attention.py") + "::attention", device=args.device)
     tensors = parse(TENSORS, seed=0, values=True)
-    run = sim.run(kernel, device=args.device, **tensors)
+    with shown(args.json):
+        run = sim.run(kernel, device=args.device, **tensors)
     path = args.output or str(cache_dir() / "demo")
     tracefile.write(run.trace, path, summary=summarize(run.trace))
     error = _error(run.outputs[0], **tensors)

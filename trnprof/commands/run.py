@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, TrnprofError, UsageError
 from trnprof.commands import arguments, result
+from trnprof.commands.progress import shown
 from trnprof.commands.streams import columns, emit, emit_json, say
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def execute(args: Namespace) -> int:
     trnprof run SCRIPT.py ARGS…
     """
     if "::" in args.target:
-        return _run_kernel(_reparsed(args))
-    return _run_script(args)
+        args = _reparsed(args)
+    with shown(args.json):
+        return _run_kernel(args) if "::" in args.target else _run_script(args)
 
 
 def _reparsed(args: Namespace) -> Namespace:
