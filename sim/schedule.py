@@ -18,7 +18,11 @@ from sim.dependences import QUEUES, Dependences
 from sim.errors import CapacityError, InputError
 from sim.memory import PARTITIONS
 from sim.program import Form, Program
-from sim.trace import Finding
+from sim.trace import NONE, Finding
+
+
+EDGE_ROOM = 1 << 28
+"""Instructions up to which a successor, with four bits of its kind, is an uint32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Transfers:
 
     instruction: np.ndarray
     """The trigger."""
+    core: np.ndarray
+    first_engine: np.ndarray
+    """Packet k of it runs on engine (first_engine + k) modulo the engines (`sim.packets`)."""
+    turn: np.ndarray
+    """How many reached the DMA engines before it."""
     arrival: np.ndarray
     """When it reaches the DMA engines."""
     start: np.ndarray
@@ -35,11 +44,6 @@ class Transfers:
     """Time lost to queues or bandwidth: end without them to end with them."""
     wait: np.ndarray
     """sim.trace.Wait"""
-    first_engine: np.ndarray
-    packet_start: np.ndarray
-    """int64[t + 1], CSR into packets; packet k of a transfer runs on engine (first_engine + k) modulo the engines."""
-    packets: np.ndarray
-    """int64[p, 2]: start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Schedule:
     wait: np.ndarray
     """int8: sim.trace.Wait."""
     bind: np.ndarray
-    """The instruction that bound its start, -1 for none."""
+    """int32: the instruction that bound its start, -1 for none."""
     transfers: Transfers
     table_loads: TableLoads
     clocks: np.ndarray
@@ -119,24 +123,23 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
     from sim.jit import schedule as jit
 
     state = _state(program, placement, found, options)
-    issued = jit.run(*state)
-    if issued < len(program):
-        raise _deadlock(program, found, state.instructions)
-    columns = state.instructions[:, :-1]
+    if jit.run(*state) < len(program):
+        raise _deadlock(program, found, state.times[jit.START] < 0)
+    times, links = state.times, state.links[:, :-1]
     log = state.log[: state.shared[jit.LOGGED]]
     return Schedule(
         program=program,
         placement=placement,
         dependences=found,
         options=options,
-        start=columns[jit.START],
-        freed=columns[jit.FREED],
-        done=columns[jit.DONE],
-        ready=columns[jit.READY],
-        wait_ps=columns[jit.WAIT],
-        wait=columns[jit.CAUSE].astype(np.int8),
-        bind=columns[jit.BIND],
-        transfers=_transfers(state, columns[jit.TRANSFER]),
+        start=times[jit.START],
+        freed=times[jit.FREED],
+        done=times[jit.DONE],
+        ready=times[jit.READY],
+        wait_ps=times[jit.WAIT],
+        wait=links[jit.CAUSE].astype(np.int8),
+        bind=links[jit.BIND].astype(np.int64) - 1,
+        transfers=Transfers(*state.transfers),
         table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
         clocks=log[log[:, jit.L_KIND] == jit.CLOCK][:, [jit.L_TIME, jit.L_SUBJECT, jit.L_WAIT]],
         findings=program.findings + found.findings + conflicts.find(program, placement, found),
@@ -144,9 +147,10 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
 
 
 class State(NamedTuple):
-    """The arguments of the event loop, in its order; int64 arrays."""
+    """The arguments of the event loop, in its order; int64 but for `links` and `edges`, uint32."""
 
-    instructions: np.ndarray
+    times: np.ndarray
+    links: np.ndarray
     queues: np.ndarray
     heaps: np.ndarray
     edges: np.ndarray
@@ -154,50 +158,51 @@ class State(NamedTuple):
     cores: np.ndarray
     shared: np.ndarray
     transfers: np.ndarray
-    packets: np.ndarray
     log: np.ndarray
 
 
 def _state(program: Program, placement: Placement, found: Dependences, options: Options) -> State:
+    from sim.jit import lineup
     from sim.jit import schedule as jit
 
-    n = len(program)
-    forms = _form_table(program)
-    instructions = np.zeros((jit.ROWS, n + 1), np.int64)
-    queues = _queues(program, options, instructions)
-    _fill_instructions(program, found, forms, instructions)
-    edges = np.zeros(found.predecessor.size, np.int64)
-    jit.turn(found.start, found.predecessor, found.kind, found.gate, instructions, edges)
-    transfers, packets = _transfer_table(program, placement, forms)
-    shared = _shared(program)
-    shared[jit.ARRIVALS_BASE] = 2 * n
-    cores = queues.shape[0] // QUEUES
-    loads = int(np.count_nonzero(forms[program.form, jit.F_TABLE] >= 0))
-    clocked = int(np.count_nonzero(forms[program.form, jit.F_CLOCKED]))
+    n, forms = len(program), _form_table(program)
+    uses = np.bincount(program.form, minlength=len(forms))
+    moves = int(uses @ forms[:, jit.F_DMA])
+    index = np.uint32 if n < EDGE_ROOM else np.int64
+    times, links = np.zeros((jit.TIMES, n), np.int64), np.zeros((jit.LINKS, n + 1), index)
+    transfers = np.zeros((jit.T_ROWS, moves), np.int64)
+    edges = np.zeros(found.predecessor.size, index)
+    queues, shared = _queue_table(program, options), _shared(program)
+    lineup.line_up(program.form, program.core, found.start, times, links, queues, forms, transfers)
+    lineup.turn(found.start, found.predecessor, found.kind, found.gate, links, edges)
+    _spread(program, placement, forms, links, transfers)
+    shared[jit.ARRIVALS_BASE] = _lay_heaps(queues)
+    cores = len(queues) // QUEUES
+    changes = int(uses @ (forms[:, jit.F_TABLE] >= 0) + 2 * uses @ forms[:, jit.F_CLOCKED])
     return State(
-        instructions=instructions,
+        times=times,
+        links=links,
         queues=queues,
-        heaps=np.zeros((2 * n + len(transfers) + 1, 2), np.int64),
+        heaps=np.zeros((shared[jit.ARRIVALS_BASE] + moves + 1, 2), np.int64),
         edges=edges,
         forms=forms,
         cores=_core_table(cores, shared, _clock_phase(program, options)),
         shared=shared,
         transfers=transfers,
-        packets=np.zeros((packets, 2), np.int64),
-        log=np.zeros((loads + 2 * clocked + 2 * cores, jit.L_COLUMNS), np.int64),
+        log=np.zeros((changes + 2 * cores, jit.L_COLUMNS), np.int64),
     )
 
 
-def _fill_instructions(program: Program, found: Dependences, forms: np.ndarray, table: np.ndarray) -> None:
-    from sim.jit import schedule as jit
+def _spread(
+    program: Program, placement: Placement, forms: np.ndarray, links: np.ndarray, transfers: np.ndarray
+) -> None:
+    """Find the DMA engines of all transfers."""
+    from sim.jit import lineup
 
-    rows = table[:, :-1]
-    dma = forms[program.form, jit.F_DMA] > 0
-    rows[jit.FORM] = program.form
-    rows[jit.MISSING] = np.diff(found.start)
-    rows[jit.BIND] = -1
-    rows[jit.START] = -1
-    rows[jit.TRANSFER] = np.where(dma, np.cumsum(dma) - 1, -1)
+    available = int(program.device["dma_engines_nc"])
+    places = placement.partition, placement.columns.pitch
+    operands, start = np.ascontiguousarray(program.operands), program.operand_start
+    lineup.spread(operands, start, *places, forms, links, transfers, PARTITIONS // available, available)
 
 
 def _shared(program: Program) -> np.ndarray:
@@ -260,25 +265,16 @@ def _engine_columns(form: Form, cold: float, longer: int) -> tuple[int, ...]:
 def _dma_columns(form: Form) -> tuple[int, ...]:
     dma = form.dma
     if dma is None:
-        return 0, 0, 0, 0, 0, 0
-    return 1, dma.dispatch_ps, dma.notify_ps, dma.service_ps, dma.hbm_ps, dma.engines
+        return 0, 0, 0, 0, 0, 0, form.engine, NONE
+    costs = dma.dispatch_ps, dma.notify_ps, dma.service_ps, dma.hbm_ps
+    return 1, *costs, dma.engines, form.engine, _chip_operand(form)
 
 
-def _queues(program: Program, options: Options, instructions: np.ndarray) -> np.ndarray:
-    """The queue table; fills the columns of the instruction table that say who stands where."""
+def _queue_table(program: Program, options: Options) -> np.ndarray:
     from sim.jit import schedule as jit
 
     cores = int(program.core.max(initial=0)) + 1
-    slot = program.core * np.int16(QUEUES) + compiler.engines(program)
-    order = np.argsort(slot, kind="stable")
-    length = np.bincount(slot, minlength=cores * QUEUES)
-    base = np.cumsum(length) - length
-    instructions[jit.QUEUE, :-1] = slot
-    instructions[jit.PLACE, order] = np.arange(len(program)) - np.repeat(base, length)
-    instructions[jit.QUEUED, :-1] = order
     table = np.zeros((cores * QUEUES, jit.Q_COLUMNS), np.int64)
-    table[:, jit.Q_BASE] = base
-    table[:, jit.Q_LENGTH] = length
     table[:, jit.Q_WINDOW] = np.tile(options.windows, cores)
     table[:, jit.Q_CORE] = np.arange(cores * QUEUES) // QUEUES
     table[:, jit.Q_LAST] = -1
@@ -286,30 +282,15 @@ def _queues(program: Program, options: Options, instructions: np.ndarray) -> np.
     return table
 
 
-def _transfer_table(program: Program, placement: Placement, forms: np.ndarray) -> tuple[np.ndarray, int]:
-    """(transfer table, number of packets)."""
+def _lay_heaps(queues: np.ndarray) -> int:
+    """Give each queue room for the places in its window, twice; the room that all take."""
     from sim.jit import schedule as jit
 
-    rows = np.flatnonzero(forms[program.form, jit.F_DMA])
-    engines = forms[program.form[rows], jit.F_ENGINES]
-    table = np.zeros((rows.size, jit.T_COLUMNS), np.int64)
-    table[:, jit.T_PACKET] = np.cumsum(engines) - engines
-    table[:, jit.T_ENGINE] = _first_engines(program, placement, rows, engines)
-    return table, int(engines.sum())
-
-
-def _first_engines(program: Program, placement: Placement, rows: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """DMA engine of a transfer's first partition; those between HBM and HBM take the engines in turn."""
-    available = int(program.device["dma_engines_nc"])
-    share = PARTITIONS // available
-    side = np.array([_chip_operand(form) for form in program.forms], np.int64)[program.form[rows]]
-    first = np.zeros(rows.size, np.int64)
-    chip = side >= 0
-    storage, offset, _ = program.operands[program.operand_start[rows[chip]] + side[chip]].T
-    first[chip] = (placement.partition[storage] + offset // placement.columns.pitch[storage]) // share
-    turns = used[~chip]
-    first[~chip] = np.cumsum(turns) - turns
-    return first % available
+    room = np.minimum(queues[:, jit.Q_WINDOW], queues[:, jit.Q_LENGTH]) + 1
+    queues[:, jit.Q_HEAP_LATER] = np.cumsum(room)
+    queues[:, jit.Q_HEAP] = queues[:, jit.Q_HEAP_LATER] - room
+    queues[:, jit.Q_HEAP_LATER] += room.sum() - room
+    return 2 * int(room.sum())
 
 
 def _chip_operand(form: Form) -> int:
@@ -318,23 +299,6 @@ def _chip_operand(form: Form) -> int:
         return -1
     found = [k for k, layout in enumerate(form.layouts) if layout.pitch]
     return next((k for k in found if form.roles[k]), found[0] if found else -1)
-
-
-def _transfers(state: State, transfer: np.ndarray) -> Transfers:
-    from sim.jit import schedule as jit
-
-    columns = np.ascontiguousarray(state.transfers.T)
-    return Transfers(
-        instruction=np.flatnonzero(transfer >= 0),
-        arrival=columns[jit.T_ARRIVAL],
-        start=columns[jit.T_START],
-        end=columns[jit.T_END],
-        wait_ps=columns[jit.T_WAIT],
-        wait=columns[jit.T_CAUSE],
-        first_engine=columns[jit.T_ENGINE],
-        packet_start=np.append(columns[jit.T_PACKET], len(state.packets)),
-        packets=state.packets,
-    )
 
 
 def _table_loads(log: np.ndarray) -> TableLoads:
@@ -349,17 +313,15 @@ def _table_loads(log: np.ndarray) -> TableLoads:
     )
 
 
-def _deadlock(program: Program, found: Dependences, instructions: np.ndarray) -> InputError:
+def _deadlock(program: Program, found: Dependences, stuck: np.ndarray) -> InputError:
     """The error for a circle of instructions that wait for one another."""
-    from sim.jit import schedule as jit
-
-    stuck = instructions[jit.START, :-1] < 0
+    queue = program.core.astype(np.int64) * QUEUES + compiler.engines(program)
     at, seen = int(np.argmax(stuck)), {}
     while at not in seen:
         seen[at] = len(seen)
         waits = found.predecessor[found.start[at] : found.start[at + 1]]
         waits = waits[stuck[waits]]
-        ahead = np.flatnonzero(stuck & (instructions[jit.QUEUE, :-1] == instructions[jit.QUEUE, at]))
+        ahead = np.flatnonzero(stuck & (queue == queue[at]))
         at = int(waits[0]) if waits.size else int(ahead[0])
     circle = [index for index, order in seen.items() if order >= seen[at]]
     one, other = circle[0], circle[-1]

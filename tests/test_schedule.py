@@ -15,7 +15,9 @@ from sim import schedule as scheduling
 from sim.compiler import Options
 from sim.dependences import QUEUES
 from sim.errors import InputError
+from sim.jit import lineup
 from sim.jit import schedule as jit
+from sim.packets import packets
 from sim.program import Program, Role
 from sim.schedule import Schedule, picoseconds
 from sim.trace import Engine, Wait
@@ -87,7 +89,7 @@ def assert_same(timed: Schedule) -> None:
         (timed.transfers.wait, "cause"),
     ):
         assert column.tolist() == [getattr(entry, name) for entry in moved], name
-    assert timed.transfers.packets.tolist() == [list(packet) for entry in moved for packet in entry.packets]
+    assert packets(timed).tolist() == [list(packet) for entry in moved for packet in entry.packets]
     loads = timed.table_loads
     columns = (loads.instruction, loads.start, loads.wait_ps, loads.wait, loads.bind)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == slow.loads
@@ -129,9 +131,9 @@ def test_successors_are_the_predecessors_turned_round():
     program = random_program(3, 40)
     timed = scheduling.schedule(program)
     found = timed.dependences
-    table = np.zeros((jit.ROWS, len(program) + 1), np.int64)
-    edges = np.zeros(found.predecessor.size, np.int64)
-    jit.turn(found.start, found.predecessor, found.kind, found.gate, table, edges)
+    table = np.zeros((jit.LINKS, len(program) + 1), np.uint32)
+    edges = np.zeros(found.predecessor.size, np.uint32)
+    lineup.turn(found.start, found.predecessor, found.kind, found.gate, table, edges)
     start = table[jit.EDGE].tolist()
     turned = [[(e >> 4, e & 3, e >> 2 & 3) for e in edges[a:b].tolist()] for a, b in pairwise(start)]
     columns = (found.start, found.predecessor, found.kind, found.gate)
@@ -396,4 +398,4 @@ def test_the_same_program_gives_the_same_times():
     program: Program = random_program(random.Random(7).randrange(100), 80)
     one, two = scheduling.schedule(program), scheduling.schedule(program)
     assert one.start.tobytes() == two.start.tobytes()
-    assert one.transfers.packets.tobytes() == two.transfers.packets.tobytes()
+    assert packets(one).tobytes() == packets(two).tobytes()

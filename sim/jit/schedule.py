@@ -4,11 +4,12 @@ A completion is known when its instruction issues, so ready times are handed to 
 events are the decisions of the queues and the arrivals of transfers at the DMA engines. Decisions are taken in the
 order of (time, queue); arrivals go before decisions of the same time.
 
-All arrays are int64. Functions take `(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets,
-log)` or those of them that they need; the tables are described by their columns.
+Functions take `(times, links, queues, heaps, edges, forms, cores, shared, transfers, log)` or those of them that they
+need; the tables are described by their rows or columns. `links` and `edges` are uint32, all others int64: what comes from an unsigned table needs no look at its sign when it
+is an index (`+ 0` makes an int64 of it).
 
-    heaps : [2 n + t, 2], per queue places that are ready (place, place), per queue places that will be (ready time,
-            place), then arrivals (time, instruction)
+    heaps : [room, 2], per queue places that are ready (place, place), per queue places that will be (ready time,
+            place), then arrivals (time, transfer)
     edges : [e], successors: instruction * 16 + kind + 4 * gate
     log   : [room, 6], loads of activation tables and changes of TensorE's clock in the order in which they were found
 """
@@ -23,35 +24,36 @@ INLINE = {**BARE, "forceinline": True}
 
 FAR = np.int64(1) << np.int64(62)
 
-# Rows of the instruction table, [rows, n + 1]: one column an instruction, so that a row is a column of the result.
-FORM = 0
-QUEUE = 1
-PLACE = 2
-"""Place in its queue."""
-MISSING = 3
-"""Predecessors that have not released it."""
-READY = 4
+# Rows of `times`, [rows, n]: one column an instruction, so that a row is a column of the result. Until an instruction
+# issues, rows that have no value yet say where it stands.
+READY = 0
 """Latest release so far."""
-BIND = 5
-"""The predecessor that released it last, -1 for none."""
-BIND_CODE = 6
-EDGE = 7
+START = 1
+"""Until it issues the complement of its place in its queue, which is negative."""
+FREED = 2
+"""End of its occupancy; until it issues its queue."""
+DONE = 3
+"""Until it issues how many predecessors have not released it."""
+WAIT = 4
+"""Until it issues kind and gate of the edge that released it last."""
+TIMES = 5
+
+# Rows of `links`, [rows, n + 1].
+FORM = 0
+BIND = 1
+"""The predecessor that released it last, plus one; 0 for none."""
+CAUSE = 2
+TRANSFER = 3
+"""Row of a DMA among the transfers."""
+EDGE = 4
 """First of its edges; the next column has the end."""
-START = 8
-"""-1 until it issues."""
-FREED = 9
-"""End of its occupancy."""
-DONE = 10
-WAIT = 11
-CAUSE = 12
-TRANSFER = 13
-QUEUED = 14
+QUEUED = 5
 """Not of this instruction: which one has this place, queue after queue."""
-ROWS = 15
+LINKS = 6
 
 # Columns of the queue table.
 Q_BASE = 0
-"""First row of its places, and of its heaps."""
+"""First of its places."""
 Q_LENGTH = 1
 Q_WINDOW = 2
 Q_CORE = 3
@@ -68,7 +70,10 @@ Q_LATER = 9
 """Length of the heap of places that will be."""
 Q_DUE = 10
 """When it can issue next; FAR when nothing of it is known to become ready."""
-Q_COLUMNS = 11
+Q_HEAP = 11
+"""First row of the heap of places that are ready."""
+Q_HEAP_LATER = 12
+Q_COLUMNS = 13
 
 # Columns of the form table.
 F_OCCUPANCY = 0
@@ -84,7 +89,11 @@ F_NOTIFY = 9
 F_SERVICE = 10
 F_HBM = 11
 F_ENGINES = 12
-F_COLUMNS = 13
+F_STREAM = 13
+"""The engine that runs or triggers it."""
+F_SIDE = 14
+"""The operand of a DMA that lies on chip, -1 for none."""
+F_COLUMNS = 15
 
 # Columns of the core table: what the engines of a core share.
 C_TABLE = 0
@@ -103,17 +112,20 @@ C_DMA = 9
 """Until when each DMA engine is busy; as many columns as engines."""
 PORTS = 2
 
-# Columns of the transfer table.
-T_ENGINE = 0
+# Rows of the transfer table, [rows, t]: a row is a column of the result.
+T_INSTRUCTION = 0
+"""The trigger."""
+T_CORE = 1
+T_ENGINE = 2
 """First of its DMA engines."""
-T_PACKET = 1
-"""First of its packets."""
-T_ARRIVAL = 2
-T_START = 3
-T_END = 4
-T_WAIT = 5
-T_CAUSE = 6
-T_COLUMNS = 7
+T_TURN = 3
+"""How many reached the DMA engines before it."""
+T_ARRIVAL = 4
+T_START = 5
+T_END = 6
+T_WAIT = 7
+T_CAUSE = 8
+T_ROWS = 9
 
 # Columns of the log.
 L_KIND = 0
@@ -141,9 +153,10 @@ CLOCK_DOWN = 5
 DMA_ENGINES = 6
 ARRIVALS_BASE = 7
 ARRIVALS = 8
-ISSUED = 9
-LOGGED = 10
-SHARED = 11
+ARRIVED = 9
+ISSUED = 10
+LOGGED = 11
+SHARED = 12
 
 # Gates and kinds of an edge.
 GATE_SAME = 1
@@ -209,49 +222,47 @@ def pop(heap, base, count):
 
 
 @njit(cache=True, **INLINE)
-def enter(queues, heaps, q, place, ready, instructions):
-    """Let an instruction within its queue's window, all of whose predecessors are known, compete.
-
-    instructions : how many rows the heaps of one kind have together
-    """
-    base, free = queues[q, Q_BASE], queues[q, Q_FREE]
+def enter(queues, heaps, q, place, ready):
+    """Let an instruction within its queue's window, all of whose predecessors are known, compete."""
+    free = queues[q, Q_FREE]
     if ready <= free:
-        push(heaps, base, queues[q, Q_READY], place, place)
+        push(heaps, queues[q, Q_HEAP], queues[q, Q_READY], place, place)
         queues[q, Q_READY] += 1
         queues[q, Q_DUE] = free
     else:
-        push(heaps, instructions + base, queues[q, Q_LATER], ready, place)
+        push(heaps, queues[q, Q_HEAP_LATER], queues[q, Q_LATER], ready, place)
         queues[q, Q_LATER] += 1
         queues[q, Q_DUE] = min(queues[q, Q_DUE], ready)
 
 
 @njit(cache=True, **INLINE)
-def release(instructions, queues, heaps, edges, shared, i, which):
+def release(times, links, queues, heaps, edges, shared, i, which):
     """Tell the successors of an instruction when they may start as far as it is concerned.
 
     which : ALL, when its completion is known; else AT_ISSUE or AT_COMPLETION, the edges that wait for that
     """
-    for e in range(instructions[EDGE, i], instructions[EDGE, i + 1]):
-        edge = edges[e]
-        s = edge >> 4
-        gate = (edge >> 2) & 3
+    freed, done = times[FREED, i], times[DONE, i]
+    for e in range(links[EDGE, i], links[EDGE, i + 1]):
+        edge = edges[e] + 0
+        code = edge & 15
+        gate = code >> 2
         if which != ALL and (gate == GATE_ISSUE) != (which == AT_ISSUE):
             continue
-        if gate == GATE_ISSUE:
-            time = instructions[FREED, i]
-        else:
-            time = instructions[DONE, i] + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
-        ready = instructions[READY, s]
-        if time > ready or (time == ready and i < instructions[BIND, s]):
-            instructions[READY, s] = time
-            instructions[BIND, s] = i
-            instructions[BIND_CODE, s] = edge & 15
-        missing = instructions[MISSING, s] - 1
-        instructions[MISSING, s] = missing
+        s = edge >> 4
+        time = freed
+        if gate != GATE_ISSUE:
+            time = done + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
+        ready = times[READY, s]
+        if time > ready or (time == ready and i < links[BIND, s] - 1):
+            times[READY, s] = ready = time
+            links[BIND, s] = i + 1
+            times[WAIT, s] = code
+        missing = times[DONE, s] - 1
+        times[DONE, s] = missing
         if missing == 0:
-            q, place = instructions[QUEUE, s], instructions[PLACE, s]
+            q, place = times[FREED, s], ~times[START, s]
             if place < queues[q, Q_HEAD] + queues[q, Q_WINDOW]:
-                enter(queues, heaps, q, place, instructions[READY, s], instructions.shape[1] - 1)
+                enter(queues, heaps, q, place, ready)
 
 
 @njit(cache=True, **BARE)
@@ -284,69 +295,68 @@ def work(cores, shared, log, number, start, end):
 
 
 @njit(cache=True, **INLINE)
-def choose(instructions, queues, heaps, q, time):
+def choose(links, queues, heaps, q, time):
     """Take the oldest place that is ready when queue q is due; its instruction."""
-    base = queues[q, Q_BASE]
-    later = base + instructions.shape[1] - 1
+    base, oldest, later = queues[q, Q_BASE], queues[q, Q_HEAP], queues[q, Q_HEAP_LATER]
     while queues[q, Q_LATER] > 0 and heaps[later, 0] <= time:
         place = heaps[later, 1]
         pop(heaps, later, queues[q, Q_LATER])
         queues[q, Q_LATER] -= 1
         if queues[q, Q_READY] == 0 and (queues[q, Q_LATER] == 0 or heaps[later, 0] > time):
-            return instructions[QUEUED, base + place]
-        push(heaps, base, queues[q, Q_READY], place, place)
+            return links[QUEUED, base + place] + 0
+        push(heaps, oldest, queues[q, Q_READY], place, place)
         queues[q, Q_READY] += 1
-    place = heaps[base, 0]
-    pop(heaps, base, queues[q, Q_READY])
+    place = heaps[oldest, 0]
+    pop(heaps, oldest, queues[q, Q_READY])
     queues[q, Q_READY] -= 1
-    return instructions[QUEUED, base + place]
+    return links[QUEUED, base + place] + 0
 
 
 @njit(cache=True, **INLINE)
-def explain(instructions, queues, q, i, time):
+def explain(times, links, queues, forms, q, i, time):
     """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
-    last, bind = queues[q, Q_LAST], instructions[BIND, i]
-    if instructions[READY, i] > queues[q, Q_FREE]:
-        kind, gate = instructions[BIND_CODE, i] & 3, instructions[BIND_CODE, i] >> 2
+    last = queues[q, Q_LAST]
+    if times[READY, i] > queues[q, Q_FREE]:
+        kind, gate = times[WAIT, i] & 3, times[WAIT, i] >> 2
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:
-            cause = WAIT_DMA if instructions[TRANSFER, bind] >= 0 and gate != GATE_ISSUE else WAIT_OPERAND
+            bind = links[BIND, i] - 1
+            cause = WAIT_DMA if forms[links[FORM, bind], F_DMA] and gate != GATE_ISSUE else WAIT_OPERAND
     else:
-        bind, cause = last, WAIT_NONE
+        links[BIND, i], cause = last + 1, WAIT_NONE
         if last >= 0:
-            cause = WAIT_ISSUE if instructions[TRANSFER, last] >= 0 else WAIT_ENGINE
-    instructions[BIND, i] = bind
-    instructions[CAUSE, i] = cause
-    instructions[WAIT, i] = max(0, time - queues[q, Q_IDLE])
+            cause = WAIT_ISSUE if forms[links[FORM, last], F_DMA] else WAIT_ENGINE
+    links[CAUSE, i] = cause
+    times[WAIT, i] = max(0, time - queues[q, Q_IDLE])
 
 
 @njit(cache=True, **BARE)
-def load_tables(instructions, cores, shared, log, number, i, start, tables):
+def load_tables(times, links, cores, shared, log, number, i, start, tables):
     """Load other activation tables for an instruction; when it can go on."""
     at = shared[LOGGED]
     shared[LOGGED] += 1
     log[at, L_KIND], log[at, L_SUBJECT], log[at, L_TIME], log[at, L_BIND] = LOAD, i, -1, -1
     if cores[number, C_TABLE] >= 0:
-        log[at, L_TIME], log[at, L_WAIT] = start, instructions[WAIT, i]
-        log[at, L_CAUSE], log[at, L_BIND] = instructions[CAUSE, i], instructions[BIND, i]
-        instructions[WAIT, i], instructions[CAUSE, i], instructions[BIND, i] = 0, WAIT_TABLE, -1
+        log[at, L_TIME], log[at, L_WAIT] = start, times[WAIT, i]
+        log[at, L_CAUSE], log[at, L_BIND] = links[CAUSE, i], links[BIND, i] - 1
+        times[WAIT, i], links[CAUSE, i], links[BIND, i] = 0, WAIT_TABLE, 0
         start += shared[TABLE_LOAD]
     cores[number, C_TABLE] = tables
     return start
 
 
 @njit(cache=True, **INLINE)
-def take_ports(instructions, cores, number, i, start, occupancy, ports):
+def take_ports(times, links, cores, number, i, start, occupancy, ports):
     """Hold the shared ports while the instruction streams; when it can start."""
     begin = start
     for port in range(PORTS):
         held = cores[number, C_PORT + port]
         if ports >> port & 1 and held > start:
             start = held
-            instructions[CAUSE, i] = WAIT_PORT
-            instructions[BIND, i] = cores[number, C_HOLDER + port]
-    instructions[WAIT, i] += start - begin
+            links[CAUSE, i] = WAIT_PORT
+            links[BIND, i] = cores[number, C_HOLDER + port] + 1
+    times[WAIT, i] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
             cores[number, C_PORT + port] = start + occupancy
@@ -355,14 +365,14 @@ def take_ports(instructions, cores, number, i, start, occupancy, ports):
 
 
 @njit(cache=True, **INLINE)
-def slide(instructions, queues, heaps, q, place):
+def slide(times, links, queues, heaps, q, place):
     """Move the window of a queue on after a place has issued, and find when the queue is due again."""
     base, free = queues[q, Q_BASE], queues[q, Q_FREE]
     due = FAR
     if queues[q, Q_READY] > 0:
         due = free
     elif queues[q, Q_LATER] > 0:
-        due = max(free, heaps[instructions.shape[1] - 1 + base, 0])
+        due = max(free, heaps[queues[q, Q_HEAP_LATER], 0])
     queues[q, Q_DUE] = due
     head = queues[q, Q_HEAD]
     if place != head:
@@ -370,27 +380,27 @@ def slide(instructions, queues, heaps, q, place):
     window, length = queues[q, Q_WINDOW], queues[q, Q_LENGTH]
     first = head + window
     head += 1
-    while head < length and instructions[START, instructions[QUEUED, base + head]] >= 0:
+    while head < length and times[START, links[QUEUED, base + head]] >= 0:
         head += 1
     queues[q, Q_HEAD] = head
     for new in range(first, min(head + window, length)):
-        i = instructions[QUEUED, base + new]
-        if instructions[MISSING, i] == 0:
-            enter(queues, heaps, q, new, instructions[READY, i], instructions.shape[1] - 1)
+        i = links[QUEUED, base + new] + 0
+        if times[DONE, i] == 0:
+            enter(queues, heaps, q, new, times[READY, i])
 
 
 @njit(cache=True, **INLINE)
-def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
+def issue(times, links, queues, heaps, forms, cores, shared, log, q, time):
     """Start the oldest ready instruction of queue q: its times and the reason for its wait. Returns it."""
-    i = choose(instructions, queues, heaps, q, time)
-    explain(instructions, queues, q, i, time)
-    form, number = instructions[FORM, i], queues[q, Q_CORE]
+    i = choose(links, queues, heaps, q, time)
+    explain(times, links, queues, forms, q, i, time)
+    form, number, place = links[FORM, i] + 0, queues[q, Q_CORE], ~times[START, i]
     start, occupancy, latency = time, forms[form, F_OCCUPANCY], forms[form, F_LATENCY]
     tables = forms[form, F_TABLE]
     if tables >= 0 and tables != cores[number, C_TABLE]:
-        start = load_tables(instructions, cores, shared, log, number, i, start, tables)
+        start = load_tables(times, links, cores, shared, log, number, i, start, tables)
     if forms[form, F_PORT]:
-        start = take_ports(instructions, cores, number, i, start, occupancy, forms[form, F_PORT])
+        start = take_ports(times, links, cores, number, i, start, occupancy, forms[form, F_PORT])
     if forms[form, F_CLOCKED] and shared[CLOCK_WINDOW] > 0:
         if start >= cores[number, C_WINDOW_END]:
             advance_clock(cores, shared, log, number, start)
@@ -398,95 +408,84 @@ def issue(instructions, queues, heaps, forms, cores, shared, log, q, time):
             occupancy, latency = forms[form, F_COLD_OCCUPANCY], forms[form, F_COLD_LATENCY]
         work(cores, shared, log, number, start, start + occupancy)
     freed, done = start + occupancy, start + latency
-    instructions[START, i] = start
-    instructions[FREED, i] = freed
-    instructions[DONE, i] = done
+    times[START, i] = start
+    times[FREED, i] = freed
+    times[DONE, i] = done
     queues[q, Q_FREE] = freed
     queues[q, Q_IDLE] = freed
     queues[q, Q_LAST] = i
     shared[ISSUED] += 1
     if forms[form, F_DMA]:
         queues[q, Q_IDLE] = min(freed, done)
-        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], freed + forms[form, F_DISPATCH], i)
+        arrival = freed + forms[form, F_DISPATCH]
+        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], arrival, links[TRANSFER, i] + 0)
         shared[ARRIVALS] += 1
-    slide(instructions, queues, heaps, q, instructions[PLACE, i])
+    slide(times, links, queues, heaps, q, place)
     return i
 
 
+@njit(cache=True, **INLINE)
+def serve(cores, number, first, last, time, service):
+    """Occupy the DMA engines of the columns [first, last); (start of the first, end of the last) of them."""
+    start, end = FAR, time
+    for column in range(first, last):
+        begin = max(time, cores[number, column])
+        cores[number, column] = begin + service
+        start, end = min(start, begin), max(end, begin + service)
+    return start, end
+
+
 @njit(cache=True, **BARE)
-def arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets):
+def arrive(times, links, heaps, forms, cores, shared, transfers):
     """Move the transfer that reaches the DMA engines first. Returns its instruction."""
     base = shared[ARRIVALS_BASE]
-    time, i = heaps[base, 0], heaps[base, 1]
+    time, t = heaps[base, 0], heaps[base, 1]
     pop(heaps, base, shared[ARRIVALS])
     shared[ARRIVALS] -= 1
-    form, t, number = instructions[FORM, i], instructions[TRANSFER, i], queues[instructions[QUEUE, i], Q_CORE]
-    service, hbm = forms[form, F_SERVICE], forms[form, F_HBM]
-    first, last = FAR, time
-    column, packet = C_DMA + transfers[t, T_ENGINE], transfers[t, T_PACKET]
-    for k in range(forms[form, F_ENGINES]):
-        start = max(time, cores[number, column])
-        end = start + service
-        cores[number, column] = end
-        packets[packet + k, 0] = start
-        packets[packet + k, 1] = end
-        first, last = min(first, start), max(last, end)
-        column += 1
-        if column == cores.shape[1]:
-            column = C_DMA
+    i, number = transfers[T_INSTRUCTION, t], transfers[T_CORE, t]
+    form = links[FORM, i] + 0
+    service, hbm, engine = forms[form, F_SERVICE], forms[form, F_HBM], C_DMA + transfers[T_ENGINE, t]
+    beyond = max(0, engine + forms[form, F_ENGINES] - cores.shape[1])
+    start, last = serve(cores, number, engine, engine + forms[form, F_ENGINES] - beyond, time, service)
+    if beyond:
+        early, late = serve(cores, number, C_DMA, C_DMA + beyond, time, service)
+        start, last = min(start, early), max(last, late)
     served = last
     if hbm > 0:
         cores[number, C_HBM] = max(cores[number, C_HBM], time) + hbm
         last = max(last, cores[number, C_HBM])
     wait = last - time - max(service, hbm)
-    transfers[t, T_ARRIVAL] = time
-    transfers[t, T_START] = first
-    transfers[t, T_END] = last
-    transfers[t, T_WAIT] = wait
+    transfers[T_TURN, t] = shared[ARRIVED]
+    shared[ARRIVED] += 1
+    transfers[T_ARRIVAL, t] = time
+    transfers[T_START, t] = start
+    transfers[T_END, t] = last
+    transfers[T_WAIT, t] = wait
     if wait > 0:
-        transfers[t, T_CAUSE] = WAIT_BANDWIDTH if last > served else WAIT_QUEUE
-    instructions[DONE, i] = last + forms[form, F_NOTIFY]
+        transfers[T_CAUSE, t] = WAIT_BANDWIDTH if last > served else WAIT_QUEUE
+    times[DONE, i] = last + forms[form, F_NOTIFY]
     return i
 
 
 @njit(cache=True, **BARE)
-def run(instructions, queues, heaps, edges, forms, cores, shared, transfers, packets, log):
+def run(times, links, queues, heaps, edges, forms, cores, shared, transfers, log):
     """Issue all instructions; returns how many could be, fewer than all when they wait for one another."""
     for q in range(queues.shape[0]):
         for place in range(min(queues[q, Q_LENGTH], queues[q, Q_WINDOW])):
-            i = instructions[QUEUED, queues[q, Q_BASE] + place]
-            if instructions[MISSING, i] == 0:
-                enter(queues, heaps, q, place, instructions[READY, i], instructions.shape[1] - 1)
+            i = links[QUEUED, queues[q, Q_BASE] + place] + 0
+            if times[DONE, i] == 0:
+                enter(queues, heaps, q, place, times[READY, i])
     while True:
-        q, time = np.int64(0), queues[0, Q_DUE]
+        q, time = 0, queues[0, Q_DUE]
         for other in range(1, queues.shape[0]):
             if queues[other, Q_DUE] < time:
                 q, time = other, queues[other, Q_DUE]
         if shared[ARRIVALS] > 0 and heaps[shared[ARRIVALS_BASE], 0] <= time:
-            i = arrive(instructions, queues, heaps, forms, cores, shared, transfers, packets)
+            i = arrive(times, links, heaps, forms, cores, shared, transfers)
             which = AT_COMPLETION
         elif time < FAR:
-            i = issue(instructions, queues, heaps, forms, cores, shared, log, q, time)
-            which = AT_ISSUE if instructions[TRANSFER, i] >= 0 else ALL
+            i = issue(times, links, queues, heaps, forms, cores, shared, log, q, time)
+            which = AT_ISSUE if forms[links[FORM, i], F_DMA] else ALL
         else:
             return shared[ISSUED]
-        release(instructions, queues, heaps, edges, shared, i, np.int64(which))
-
-
-@njit(cache=True)
-def turn(start, predecessor, kind, gate, instructions, edges):
-    """Turn predecessors into successors: fill EDGE of all rows, and the edges.
-
-    start : int64[n + 1], predecessor: int32[e], CSR; kind, gate: int8[e]; EDGE of n + 1 rows is 0 at the call
-    """
-    n = start.size - 1
-    for e in range(predecessor.size):
-        instructions[EDGE, predecessor[e] + 1] += 1
-    for i in range(n):
-        instructions[EDGE, i + 1] += instructions[EDGE, i]
-    filled = instructions[EDGE].copy()
-    for i in range(n):
-        for e in range(start[i], start[i + 1]):
-            j = predecessor[e]
-            edges[filled[j]] = i * 16 + np.int64(kind[e]) + 4 * np.int64(gate[e])
-            filled[j] += 1
+        release(times, links, queues, heaps, edges, shared, i, which)

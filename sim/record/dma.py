@@ -9,6 +9,7 @@ import numpy as np
 from sim.program import Form, Role
 from sim.record.memory import record_codes
 from sim.record.rows import Rows
+from sim.packets import first_packets, packets
 from sim.schedule import Schedule
 from sim.trace import NONE, Memory, Packets, Strings, Transfers
 
@@ -43,7 +44,7 @@ def transfers(timed: Schedule, strings: Strings, rows: Rows, lead: int) -> tuple
     table = Transfers(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in columns.items()})
     pieces = _Pieces(timed, {name: columns[name] for name in DEALT + SHARED}, order, lead)
     names = ("id", "start_ps", "end_ps", "transfer", "dma_engine", *DEALT, *SHARED)
-    return table, Packets(len(moved.packets), **{name: partial(pieces.column, name) for name in names})
+    return table, Packets(int(pieces.start[-1]), **{name: partial(pieces.column, name) for name in names})
 
 
 def _columns(strings: Strings) -> dict:
@@ -92,7 +93,9 @@ class _Pieces:
     """
 
     def __init__(self, timed: Schedule, columns: dict[str, np.ndarray], order: np.ndarray, lead: int):
+        self.timed = timed
         self.moved = timed.transfers
+        self.start = first_packets(timed)
         self.engines = int(timed.program.device["dma_engines_nc"])
         self.columns = columns
         self.lead = lead
@@ -100,28 +103,32 @@ class _Pieces:
         self.place[order] = np.arange(order.size)
 
     @cached_property
+    def packets(self) -> np.ndarray:
+        return packets(self.timed)
+
+    @cached_property
     def order(self) -> np.ndarray:
         """The packets by start; of equals as the program has them."""
-        return np.argsort(self.moved.packets[:, 0], kind="stable")
+        return np.argsort(self.packets[:, 0], kind="stable")
 
     @cached_property
     def owner(self) -> np.ndarray:
         """Transfer of each packet, in program order."""
-        return np.repeat(np.arange(self.place.size), np.diff(self.moved.packet_start))[self.order]
+        return np.repeat(np.arange(self.place.size), np.diff(self.start))[self.order]
 
     def column(self, name: str) -> np.ndarray:
         """One column of the table."""
         if name == "id":
-            return np.arange(len(self.moved.packets))
+            return np.arange(int(self.start[-1]))
         if name in ("start_ps", "end_ps"):
-            return self.moved.packets[self.order, 0 if name == "start_ps" else 1] + self.lead
+            return self.packets[self.order, 0 if name == "start_ps" else 1] + self.lead
         if name == "transfer":
             return self.place[self.owner]
         if name in SHARED:
             return self.columns[name][self.owner]
-        piece = self.order - self.moved.packet_start[self.owner]
+        piece = self.order - self.start[self.owner]
         if name == "dma_engine":
             engine = self.moved.first_engine[self.owner] + piece
             return np.where(engine >= self.engines, engine - self.engines, engine)
-        each, rest = np.divmod(self.columns[name], np.diff(self.moved.packet_start))
+        each, rest = np.divmod(self.columns[name], np.diff(self.start))
         return each[self.owner] + (piece < rest[self.owner])
