@@ -15,11 +15,12 @@ from sim import allocation, compiler, conflicts, dependences
 from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
+from sim.engines import laws
 from sim.errors import CapacityError, InputError
 from sim.memory import PARTITIONS
-from sim.program import Form, Program
+from sim.program import Cost, Form, Program
+from sim.spec import Device
 from sim.trace import NONE, Finding
-
 
 EDGE_ROOM = 1 << 28
 """Instructions up to which a successor, with four bits of its kind, is an uint32."""
@@ -248,18 +249,15 @@ def _form_table(program: Program) -> np.ndarray:
     from sim.jit import schedule as jit
 
     table = np.zeros((len(program.forms), jit.F_COLUMNS), np.int64)
-    cold = program.device.get("pe.clock_cold") or 1
-    longer = picoseconds((program.device.get("pe.lat_cold") or 0) - program.device["pe.lat"]) if cold != 1 else 0
     for row, form in zip(table, program.forms):
-        row[:] = (*_engine_columns(form, cold, max(0, longer)), *_dma_columns(form))
+        row[:] = (*_engine_columns(program.device, form.cost), *_dma_columns(form))
     return table
 
 
-def _engine_columns(form: Form, cold: float, longer: int) -> tuple[int, ...]:
-    cost = form.cost
-    slow = round(cost.occupancy_ps / cold)
-    slow_latency = slow + cost.latency_ps - cost.occupancy_ps + longer
-    return cost.occupancy_ps, cost.latency_ps, slow, slow_latency, cost.table, cost.port, cost.clocked
+def _engine_columns(device: Device, cost: Cost) -> tuple[int, ...]:
+    slow = laws.at_clock(device, cost, device.get("pe.clock_cold") or 1)
+    warm = cost.occupancy_ps, cost.latency_ps
+    return *warm, slow.occupancy_ps, slow.latency_ps, cost.table, cost.port, cost.clocked
 
 
 def _dma_columns(form: Form) -> tuple[int, ...]:

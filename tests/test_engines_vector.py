@@ -247,7 +247,8 @@ def timed(call, *tiles, device="trn2"):
 
 S, P = ((128, 512), "float32", "sbuf"), ((128, 512), "float32", "psum")
 HALF, HALF_PSUM = ((128, 512), "bfloat16", "sbuf"), ((128, 512), "bfloat16", "psum")
-QUARTER = ((128, 128), "float32", "sbuf")
+QUARTER, QUARTER_PSUM = ((128, 128), "float32", "sbuf"), ((128, 128), "float32", "psum")
+COLUMN = ((128, 1), "float32", "sbuf")
 
 
 @pytest.mark.parametrize(
@@ -255,8 +256,9 @@ QUARTER = ((128, 128), "float32", "sbuf")
     [
         (nisa.tensor_copy, (S, P), 690),
         (lambda d, s: nisa.tensor_copy(d, s, engine=nisa.engine.scalar), (S, P), 585),
-        (lambda d, s: nisa.tensor_scalar(d, s, nl.multiply, 2.0), (S, S), 481),
-        (lambda d, s: nisa.tensor_scalar(d, s, nl.multiply, 2.0), (QUARTER, ((128, 128), "float32", "psum")), 349),
+        (lambda d, s, c: nisa.tensor_scalar(d, s, nl.multiply, c), (S, S, COLUMN), 481),
+        (lambda d, s, c: nisa.tensor_scalar(d, s, nl.multiply, c), (QUARTER, QUARTER_PSUM, COLUMN), 349),
+        (lambda d, s: nisa.tensor_scalar(d, s, nl.multiply, 2.0), (S, S), 160 + 0.52 * 512),
         (nisa.reciprocal, (((128, 4), "float32", "sbuf"),) * 2, 178),
         (lambda d, a, b: nisa.tensor_tensor(d, a, b, nl.add), (S, S, S), 159.6 + 1.04 * 512),
         (lambda d, a, b: nisa.tensor_tensor(d, a, b, nl.add), (HALF, HALF, HALF), 161.5 + 0.517 * 512),
@@ -267,6 +269,7 @@ QUARTER = ((128, 128), "float32", "sbuf")
         "copy PSUM scalar",
         "scalar SBUF",
         "scalar PSUM",
+        "scalar with a number",
         "reciprocal",
         "tensor_tensor",
         "tensor_tensor bf16",
@@ -275,6 +278,19 @@ QUARTER = ((128, 128), "float32", "sbuf")
 )
 def test_latency_on_trn2_is_what_profiles_show(call, tiles, measured_ns):
     assert timed(call, *tiles).cost.latency_ps / 1000 == pytest.approx(measured_ns, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("call", "tiles", "measured_ns"),
+    [
+        (lambda d, s, c: nisa.tensor_scalar(d, s, nl.multiply, c), (S, S, COLUMN), 396),
+        (lambda d, s, c: nisa.activation(d, nl.exp, s, bias=c), (S, S, COLUMN), 612),
+        (lambda d, s, c: nisa.activation(d, nl.exp, s, bias=c), (S, P, COLUMN), 570),
+    ],
+    ids=["tensor_scalar", "exp SBUF", "exp PSUM"],
+)
+def test_a_tile_as_operand_delays_the_next_instruction_as_profiles_show(call, tiles, measured_ns):
+    assert timed(call, *tiles).cost.occupancy_ps / 1000 == pytest.approx(measured_ns, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -81,20 +81,27 @@ def ports(device: Device, engine: Engine, layouts: tuple[Layout, ...]) -> int:
 
 
 def vector(
-    device: Device, layouts: tuple[Layout, ...], elements: int, per_element: float | Fraction = 1, fixed: str = ""
+    device: Device,
+    layouts: tuple[Layout, ...],
+    elements: int,
+    per_element: float | Fraction = 1,
+    fixed: str = "",
+    columns: bool = False,
 ) -> Cost:
     """An instruction on the Vector Engine.
 
     per_element : cycles an element in each lane
     fixed       : figure of the latency beyond streaming; by default that of the source's memory
+    columns     : numbers that it works with are tiles, which are read first
     """
     streaming = elements * per_element * strided(device, layouts)
     from_psum = any(layout.memory is Memory.PSUM for layout in layouts[1:])
     latency = fixed or ("dve.lat_psum" if from_psum else "dve.lat_sbuf")
     busy = max(device["min_ii_cycles"], streaming + device["dve.issue_ovh"])
+    first = ns(device["dve.operand_tensor"]) if columns else 0
     return Cost(
-        occupancy_ps=cycles(device, "clock_vector", busy),
-        latency_ps=cycles(device, "clock_vector", streaming) + ns(device[latency]),
+        occupancy_ps=cycles(device, "clock_vector", busy) + first,
+        latency_ps=cycles(device, "clock_vector", streaming) + ns(device[latency]) + first,
         port=ports(device, Engine.VECTOR, layouts),
     )
 
@@ -114,16 +121,21 @@ def copy_rate(device: Device, dst: Layout, src: Layout) -> float:
 
 
 def scalar(
-    device: Device, layouts: tuple[Layout, ...], elements: int, fixed: str, extra: float = 0, table: int = NONE
+    device: Device, layouts: tuple[Layout, ...], elements: int, copies: bool, columns: bool = False, table: int = NONE
 ) -> Cost:
     """An instruction on the Scalar Engine: one element a lane and cycle.
 
-    extra : ns of latency beyond the figure `fixed`
+    copies  : no function is applied
+    columns : bias or scale is a tile; from SBUF it is read through the port that the data come through
     """
     streaming = cycles(device, "clock_scalar", elements * strided(device, layouts))
+    from_psum = layouts[1].memory is Memory.PSUM
+    kind = ("act.lat_copy", "act.lat_copy_sbuf") if copies else ("act.lat_nonlinear_psum", "act.lat_nonlinear")
+    first = ns(device["act.operand_tensor"]) if columns else 0
+    behind = ns(device["act.operand_sbuf"]) if columns and not from_psum else 0
     return Cost(
-        occupancy_ps=streaming + ns(device["act.issue_ovh"]),
-        latency_ps=streaming + ns(device[fixed] + extra),
+        occupancy_ps=streaming + ns(device["act.issue_ovh"]) + first + behind,
+        latency_ps=streaming + ns(device[kind[not from_psum]]) + (first if copies else 0),
         table=table,
         port=ports(device, Engine.SCALAR, layouts),
     )

@@ -66,10 +66,8 @@ def describe_activation(
 
 def _form(call: str, device: Device, layouts: tuple[Layout, ...], function: str) -> Form:
     dst, data, *vectors = layouts
-    copies = function == "copy"
-    extra = device["act.operand_tensor"] if copies and vectors else 0
-    latency = "act.lat_copy" if copies else "act.lat_nonlinear"
-    cost = laws.scalar(device, (dst, data), data.elements, latency, extra, ACTIVATIONS[function].table)
+    table = ACTIVATIONS[function].table
+    cost = laws.scalar(device, (dst, data), data.elements, function == "copy", bool(vectors), table)
     roles = (Role.WRITE,) + (Role.READ,) * (len(layouts) - 1)
     return laws.form(call, Engine.SCALAR, "ACTIVATE", roles, layouts, cost, function)
 

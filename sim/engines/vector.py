@@ -71,7 +71,7 @@ def describe_copy(device: Device, layouts: tuple[Layout, ...], engine: str, pack
     if runs_on is Engine.VECTOR:
         cost = laws.vector(device, layouts, src.elements, 1 / laws.copy_rate(device, dst, src))
     elif runs_on is Engine.SCALAR:
-        cost = laws.scalar(device, layouts, src.elements, "act.lat_copy")
+        cost = laws.scalar(device, layouts, src.elements, copies=True)
     else:
         cost = laws.gpsimd(device, layouts, src.elements)
     opcode = "COPY" if dst.dtype == src.dtype else "CAST"
@@ -231,10 +231,10 @@ def _tensor_scalar_cost(device: Device, engine: Engine, layouts: tuple[Layout, .
     dst, data = layouts[:2]
     if engine is Engine.VECTOR:
         per_element = 1 / laws.copy_rate(device, dst, data)
-        return laws.vector(device, layouts[:2], data.elements, per_element, "dve.lat_tensor_scalar")
+        columns = len(layouts) > 2
+        return laws.vector(device, layouts[:2], data.elements, per_element, "dve.lat_tensor_scalar", columns)
     if engine is Engine.SCALAR:
-        extra = device["act.operand_tensor"] if len(layouts) > 2 else 0
-        return laws.scalar(device, layouts[:2], data.elements, "act.lat_copy", extra)
+        return laws.scalar(device, layouts[:2], data.elements, copies=True, columns=len(layouts) > 2)
     return laws.gpsimd(device, layouts[:2], data.elements)
 
 
@@ -279,7 +279,7 @@ def describe_scalar_tensor_tensor(
     if vectors:
         checks.column("operand0", vectors[0], data)
     per_element = _scalar_tensor_tensor_cycles(device, op0, op1, layouts[:3])
-    cost = laws.vector(device, layouts[:3], data.elements, per_element)
+    cost = laws.vector(device, layouts[:3], data.elements, per_element, columns=column)
     roles = _read(len(layouts) - 1)
     return laws.form(
         "scalar_tensor_tensor", Engine.VECTOR, "SCALAR_TENSOR_TENSOR", roles, layouts, cost, f"{op0},{op1}"

@@ -101,7 +101,7 @@ def describe_scan(
         fail(f"op0, op1: {op0}, {op1}; a scan takes binary arithmetic operators")
     if initial:
         checks.column("initial", initial[0], data0)
-    cost = laws.vector(device, layouts[:3], data0.elements, 1 / device["dve.rate_scan"])
+    cost = laws.vector(device, layouts[:3], data0.elements, 1 / device["dve.rate_scan"], columns=bool(initial))
     roles = reads(len(layouts) - 1)
     return laws.form("tensor_tensor_scan", Engine.VECTOR, "TENSOR_TENSOR_SCAN", roles, layouts, cost, f"{op0},{op1}")
 
@@ -153,7 +153,7 @@ def describe_cumulative(
     checks.one_of("op1", op1, CUMULATIVE)
     checks.one_of("reduce_cmd", command, COMMANDS)
     check_columns(("imm0", "imm1"), columns, vectors, src)
-    cost = laws.vector(device, (dst, src), src.elements, 1 / device["dve.rate_scan"])
+    cost = laws.vector(device, (dst, src), src.elements, 1 / device["dve.rate_scan"], columns=bool(vectors))
     roles = reads(len(layouts) - 1)
     call, opcode = "tensor_scalar_cumulative", "TENSOR_SCALAR_CUMULATIVE"
     return laws.form(call, Engine.VECTOR, opcode, roles, layouts, cost, f"{op0},{op1}")
@@ -224,7 +224,7 @@ def describe_scalar_reduce(
     ordered = (dst, data)
     read_out = device["min_ii_cycles"] if res else 0
     per_element = 1 + read_out / data.elements
-    cost = laws.vector(device, ordered, data.elements, per_element, "dve.lat_tensor_scalar")
+    cost = laws.vector(device, ordered, data.elements, per_element, "dve.lat_tensor_scalar", bool(vectors))
     roles = reads(len(layouts) - 1 - int(res), 1 + int(res))
     function = f"{op0},{reduce_op}"
     return laws.form("tensor_scalar_reduce", Engine.VECTOR, "TENSOR_SCALAR", roles, layouts, cost, function)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.engines import laws
 from sim.program import Form, Role
 from sim.record.text import operand_codes, paired
 from sim.schedule import Schedule
@@ -74,7 +75,8 @@ class Rows:
         finish = timed.start[index] + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
         load = np.array([form.load_ps for form in program.forms], np.int64)[program.form[index]]
         nominal = np.array([max(1, form.cost.occupancy_ps) for form in program.forms], np.int64)[program.form[index]]
-        load = load * busy // nominal
+        fixed = np.minimum(load, laws.ns(program.device["pe.load_fixed"]))
+        load = fixed + (load - fixed) * busy // nominal
         weights = self.step[pair] % 2 == 0
         early = np.clip(begin - load, np.minimum(timed.ready[index], begin), begin)
         return np.where(weights, early, begin), np.where(weights, early + load, np.maximum(finish, begin))

@@ -86,7 +86,7 @@ def parse_operands(text: str) -> Operands:
 
 
 def parse_tiles(text: str) -> list[Tile]:
-    """The tiles that an instruction reads and writes, in the order of the text; a pattern that is unclear is left out."""
+    """The tiles that an instruction reads and writes, in the order of the text; what is unclear is left out."""
     found = []
     for way, kind, address, steps, sizes in _TILE.findall(text):
         memory = Memory.HBM if not address else Memory.PSUM if int(address, 16) >= PSUM_ADDRESS else Memory.SBUF

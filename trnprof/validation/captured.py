@@ -152,9 +152,7 @@ def _clock(trace: Trace, device: Device) -> tuple[np.ndarray, np.ndarray, float]
     return table.time_ps[rows], table.value[rows], float(device.get("pe.clock_cold") or 1)
 
 
-def _state(
-    clock: tuple[np.ndarray, np.ndarray, float], start: int, length: int
-) -> tuple[tuple[float, float], int]:
+def _state(clock: tuple[np.ndarray, np.ndarray, float], start: int, length: int) -> tuple[tuple[float, float], int]:
     times, shares, first = clock
     at, after = np.searchsorted(times, (start, start + length), side="right") - 1
     now, then = (float(shares[place]) if place >= 0 else first for place in (at, after))
