@@ -10,6 +10,7 @@ _PUBLIC = {
     "Run": "sim.launch",
     "TensorSpec": "sim.launch",
     "PerRank": "sim.launch",
+    "Options": "sim.compiler",
     "stand_ins": "sim.nki.shim",
     "Trace": "sim.trace",
     "device": "sim.spec",

@@ -62,7 +62,32 @@ def wasteful_case(dtype):
     return "wasteful.py::wasteful_matmul", (a_t, b, bias), fp32(a_t).T @ fp32(b) + fp32(bias)
 
 
-CASES = [matmul_case, softmax_case, rmsnorm_case, attention_case, silu_multiply_case, wasteful_case]
+def tile_by_tile_case(dtype):
+    _, inputs, expected = matmul_case(dtype)
+    return "blocked_matmul.py::tile_by_tile", inputs, expected
+
+
+def blocked_case(dtype):
+    a_t, b = normal(1024, 256, dtype=dtype), normal(1024, 1024, dtype=dtype, seed=1)
+    return "blocked_matmul.py::blocked", (a_t, b, 2), fp32(a_t).T @ fp32(b)
+
+
+def legacy_silu_case(dtype):
+    x = normal(128, 2, 1024, dtype=dtype)
+    return "legacy_silu.py::silu", (x,), fp32(x) / (1 + np.exp(-fp32(x)))
+
+
+CASES = [
+    tile_by_tile_case,
+    blocked_case,
+    legacy_silu_case,
+    matmul_case,
+    softmax_case,
+    rmsnorm_case,
+    attention_case,
+    silu_multiply_case,
+    wasteful_case,
+]
 
 
 @pytest.mark.parametrize("device", ["trn1", "trn2", "trn3"])

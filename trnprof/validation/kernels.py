@@ -1,0 +1,211 @@
+"""Runs the kernels whose time was published, and sets every figure beside its measurement.
+
+Like is compared with like: a profile's total_time with `total_ns`, a benchmark's p50 with `benchmark_ns`, a device
+time with the kernel window; counters under AWS's names.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import textwrap
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import InputError, TrnprofError
+from trnprof.home import data_dir
+from trnprof.validation.published import Call, Record, Tensor
+from trnprof.validation.score import Comparison, Skipped
+
+if TYPE_CHECKING:
+    from sim import Run
+
+OURS = "traces/"
+"""Where kernels of our own lie."""
+
+LEVELS = {
+    "hbm_read_bytes": ("bytes", "bytes"),
+    "hbm_write_bytes": ("bytes", "bytes"),
+    "spill_save_bytes": ("spill", "bytes"),
+    "spill_reload_bytes": ("spill", "bytes"),
+    "matmul_instruction_count": ("count", "count"),
+    "hardware_flops": ("count", "FLOP"),
+    "tensor_engine_active_time_percent": ("share", "share"),
+    "vector_engine_active_time_percent": ("share", "share"),
+    "scalar_engine_active_time_percent": ("share", "share"),
+    "dma_active_time_percent": ("share", "share"),
+}
+"""Counter -> level and unit. GpSimdE's share is preamble in all of these kernels, and left out."""
+
+PREAMBLE_COUNTED = re.compile(r"neuron-profile total_time \(single run")
+"""Metric of profiles whose active times count preamble and semaphore instructions, which are not the kernel's."""
+
+Outcome = Comparison | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run gave."""
+
+    times: Mapping[str, float]
+    """total_ns, benchmark_ns, latency_ns"""
+    intervals: Mapping[str, tuple[float, float]]
+    summary: Mapping[str, Any]
+    bound: str
+
+
+class Bench:
+    """Runs calls over folders of checkouts; records that differ in what they measure share a run."""
+
+    def __init__(self, folders: Sequence[Path]):
+        self.folders = folders
+        self._known: dict[Call, Result] = {}
+
+    def compare(self, record: Record) -> list[Outcome]:
+        """The comparisons of a record, its time first, or why there are none."""
+        found = [*self._one(record, record.run, record.id)]
+        if record.ours is not None:
+            found += self._one(record, record.ours, f"{record.id} (same algorithm, our code)")
+        return found
+
+    def _one(self, record: Record, call: Call | None, id: str) -> Iterator[Outcome]:
+        if call is None:
+            yield Skipped(id, _why_not(record))
+            return
+        try:
+            result = self._result(call)
+        except TrnprofError as error:
+            yield Skipped(id, f"{type(error).__name__}: {error}")
+            return
+        yield _time(record, call, id, result)
+        yield from _counters(record, call, id, result)
+        yield from _bound(record, call, id, result)
+
+    def _result(self, call: Call) -> Result:
+        key = replace(call, compare="")
+        if key not in self._known:
+            self._known[key] = _result(_run(call, _find(call, self.folders)))
+        return self._known[key]
+
+
+def _why_not(record: Record) -> str:
+    if record.is_limit:
+        return "an upper limit that a test asserted, not a measurement"
+    if record.value_ns is None:
+        return f"{record.metric}: not the time of a kernel"
+    return "the kernel's code is not public, or not the emulator's to run"
+
+
+def _find(call: Call, folders: Sequence[Path]) -> Path:
+    if call.file.startswith(OURS):
+        return data_dir("traces") / call.file.removeprefix(OURS)
+    found = next((file for folder in folders for file in sorted(folder.glob(call.file))), None)
+    if found is None:
+        raise InputError(f"{call.file} is in none of the folders given", remedy="fetch the repository into one")
+    return found
+
+
+def _run(call: Call, file: Path) -> Run:
+    import sim
+
+    arguments = [_argument(item) for item in call.arguments]
+    options = sim.Options.for_generation(call.generation) if call.generation else None
+    with _stubbed(call.stubs), tempfile.TemporaryDirectory() as folder:
+        kernel = sim.load(f"{_source(call, file, Path(folder))}::{call.kernel}", call.device)
+        return sim.run(kernel, *arguments, device=call.device, values=False, options=options)
+
+
+def _argument(item: Any) -> Any:
+    import sim
+
+    return sim.TensorSpec(item.shape, item.dtype) if isinstance(item, Tensor) else item
+
+
+@contextmanager
+def _stubbed(names: Sequence[str]) -> Iterator[None]:
+    """Modules with any function one may import, for files that import more than their kernel needs."""
+    made = [name for name in names if name not in sys.modules]
+    for name in made:
+        module = sys.modules[name] = types.ModuleType(name)
+        module.__path__, module.__getattr__ = [], _anything
+    try:
+        yield
+    finally:
+        for name in made:
+            del sys.modules[name]
+
+
+def _anything(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return lambda *arguments, **named: None
+
+
+def _source(call: Call, file: Path, folder: Path) -> Path:
+    """The file to load: itself, or a copy of the code block that is meant, or of itself with its imports."""
+    if not call.block and not call.prelude:
+        return file
+    text = file.read_text(encoding="utf-8")
+    if call.block:
+        words, number = call.block
+        blocks = re.findall(r"\.\. code-block:: python\n\n((?: {3,}.*\n|\s*\n)+)", text)
+        fitting = [block for block in blocks if all(word in block for word in words)]
+        if not fitting:
+            raise InputError(f"{file}: no code block contains {', '.join(words)}")
+        text = textwrap.dedent(fitting[number])
+    target = folder / "kernel.py"
+    target.write_text(call.prelude + text, encoding="utf-8")
+    return target
+
+
+def _result(run: Run) -> Result:
+    from trnprof.bounds import classify
+    from trnprof.summary import summarize
+
+    times = {name: getattr(run, name) for name in ("total_ns", "benchmark_ns", "latency_ns")}
+    return Result(times, _intervals(run, times), summarize(run.trace), classify(run.trace)[0].bound)
+
+
+def _intervals(run: Run, times: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Of each time, where the emulator computes them."""
+    import sim
+
+    bars = getattr(sim, "error_bars", None)
+    found = {} if bars is None else {name: getattr(bars(run), name, None) for name in times}
+    return {name: (bar.low, bar.high) for name, bar in found.items() if bar is not None}
+
+
+def _time(record: Record, call: Call, id: str, result: Result) -> Comparison:
+    low, high = result.intervals.get(call.compare, (None, None))
+    estimate, own = result.times[call.compare], call is record.ours
+    families = () if own else record.families
+    level = "kernel" if not own else "our kernel"
+    return Comparison(
+        id, level, call.compare, record.value_ns, estimate, "ns", call.device, low, high, families
+    )
+
+
+def _counters(record: Record, call: Call, id: str, result: Result) -> Iterator[Comparison]:
+    alone = PREAMBLE_COUNTED.search(record.metric) is not None
+    for name, measured in record.counters.items():
+        if name.endswith("_active_time"):
+            name, measured = f"{name}_percent", measured * 1e9 / record.value_ns
+        level, unit = LEVELS.get(name, ("", ""))
+        if not level or name not in result.summary:
+            continue
+        if alone and unit == "share":
+            level = "share with preamble"
+        yield Comparison(id, level, name, measured, result.summary[name], unit, call.device)
+
+
+def _bound(record: Record, call: Call, id: str, result: Result) -> Iterator[Comparison]:
+    """1 where the bound class agrees, 0 where not."""
+    if record.bound:
+        agrees = float(result.bound in record.bound)
+        note = f"{result.bound}; measured: {' or '.join(record.bound)}"
+        yield Comparison(id, "bound", "bound", 1.0, agrees, "share", call.device, note=note)
