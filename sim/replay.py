@@ -86,6 +86,15 @@ def replay(device: Device, shown: Shown, clock: float = 1, lead_ps: int | None =
     return Timing(interval + cost.latency_ps - cost.occupancy_ps + late, interval + late)
 
 
+def packet(device: Device, moved: int, descriptors: int, stores: bool) -> Timing:
+    """A packet on one DMA engine: `interval_ps` is the floor, at the wire rate, `duration_ps` what a kernel is charged.
+
+    The difference is what engines, queues and HBM cost each other in the kernels that the figures were fitted on.
+    """
+    floor = moved / device["dma_engine_theory"] + device["dma.packet_ovh"]
+    return Timing(laws.ns(laws.piece_ns(device, moved, descriptors, stores)), laws.ns(floor))
+
+
 def describe(device: Device, shown: Shown) -> Form | None:
     """The form of the call that becomes such a row, None where no single call does."""
     build = _CALLS.get(shown.opcode)

@@ -247,6 +247,12 @@ def dma_engines(device: Device, *layouts: Layout) -> int:
     return max(1, min(engines, -(-layouts[0].nbytes // int(device["dma.packet"]))))
 
 
+def piece_ns(device: Device, moved: int, pieces: int, stores: bool, efficiency: float = 1) -> float:
+    """How long one DMA engine takes for its part of a transfer, ns."""
+    rate = device["dma.bw_write" if stores else "dma.bw_read"] * efficiency
+    return moved / rate + pieces * device["dma.desc_ovh"]
+
+
 def dma(
     device: Device,
     dst: Layout,
@@ -267,8 +273,7 @@ def dma(
     direction = "store" if stores else "load"
     moved = max(dst.nbytes, sum(src.nbytes for src in srcs))
     engines = dma_engines(device, dst, *srcs)
-    rate = device["dma.bw_write" if stores else "dma.bw_read"] * efficiency
-    each = -(-moved // engines) / rate + -(-pieces // engines) * device["dma.desc_ovh"]
+    each = piece_ns(device, -(-moved // engines), -(-pieces // engines), stores, efficiency)
     in_hbm = sum(layout.nbytes for layout in (dst, *srcs) if layout.memory is Memory.HBM)
     queue, queue_type = QUEUES[trigger]
     issue = ns(device[f"dma.issue_{kind}"])
