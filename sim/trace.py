@@ -284,8 +284,10 @@ class Transfers(Table):
     read_bytes = Column(np.int64, "bytes read at the source")
     write_bytes = Column(np.int64, "bytes written at the destination")
     descriptors = Column(np.int64, "descriptors (elements of contiguous bytes); 0 unknown")
-    wait_ps = Column(np.int64, "time between dispatch and first byte")
+    arrival_ps = Column(np.int64, "when it reaches the DMA engines; -1 unknown", absent=NONE)
+    wait_ps = Column(np.int64, "time between dispatch and first byte; emulated: what it would have ended earlier alone")
     wait = Column(np.int8, "Wait: what delayed it", absent=Wait.UNKNOWN)
+    wait_for = Column(np.int64, "row of the transfer that it waited for last; -1 unknown or none", absent=NONE)
 
 
 class Packets(Table):
@@ -313,6 +315,7 @@ class Edges(Table):
     signaler = Column(np.int64, "row that must come first; for a DMA, the row of its trigger")
     waiter = Column(np.int64, "row that waits")
     kind = Column(np.int8, "EdgeKind", absent=EdgeKind.ORDER)
+    ready_ps = Column(np.int64, "when the signaler had let the waiter go; -1 unknown", absent=NONE)
 
 
 class SemaphoreUpdates(Table):
@@ -477,6 +480,7 @@ def validate(trace: Trace) -> None:
     _check_range("instructions.wait_for", trace.instructions.wait_for, rows)
     _check_range("instructions.region", trace.instructions.region, len(trace.regions))
     _check_range("transfers.instruction", trace.transfers.instruction, rows)
+    _check_range("transfers.wait_for", trace.transfers.wait_for, len(trace.transfers))
     _check_range("packets.transfer", trace.packets.transfer, len(trace.transfers))
     _check_range("edges.signaler", trace.edges.signaler, rows)
     _check_range("edges.waiter", trace.edges.waiter, rows)

@@ -62,7 +62,7 @@ def _table(draw: st.DrawFn, name: str, sizes: dict[str, int], texts: int) -> Tab
 def _column(draw: st.DrawFn, table: str, column: str, sizes: dict[str, int], texts: int) -> np.ndarray:
     spec, rows = TABLES[table].columns[column], sizes[table]
     links = {
-        "wait_for": sizes["instructions"],
+        "wait_for": sizes["transfers" if table == "transfers" else "instructions"],
         "instruction": sizes["instructions"],
         "signaler": sizes["instructions"],
         "waiter": sizes["instructions"],

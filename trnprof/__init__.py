@@ -12,12 +12,13 @@ _HOMES = {
     "Trace": ("sim.trace", "Trace"),
     "TrnprofError": ("sim.errors", "TrnprofError"),
     "classify": ("trnprof.bounds", "classify"),
+    "critical_path": ("trnprof.critical", "critical_path"),
     "open": ("trnprof.readers", "open"),
     "run": ("sim", "run"),
     "summarize": ("trnprof.summary", "summarize"),
 }
 
-__all__ = ["Session", "Trace", "TrnprofError", "__version__", "classify", "open", "run", "summarize"]
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

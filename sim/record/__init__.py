@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def record(timed: Schedule, outputs: Sequence[Mapping[str, Any]] = (), source: s
         instructions=Instructions(**instructions(rows), region=innermost[rows.instruction][rows.order]),
         transfers=transfer_table,
         packets=packet_table,
-        edges=_edges(timed, rows),
+        edges=_edges(timed, rows, lead),
         semaphore_updates=_semaphores(timed, lead),
         counters=counters(timed, strings, lead),
         regions=tree,
@@ -50,9 +51,25 @@ def record(timed: Schedule, outputs: Sequence[Mapping[str, Any]] = (), source: s
     )
 
 
-def _edges(timed: Schedule, rows: Rows) -> Edges:
+def _edges(timed: Schedule, rows: Rows, lead: int) -> Edges:
     found = timed.dependences
-    return Edges(signaler=rows.last[found.predecessor], waiter=rows.first[found.waiters()], kind=found.kind)
+    return Edges(
+        found.predecessor.size,
+        signaler=rows.last[found.predecessor],
+        waiter=rows.first[found.waiters()],
+        kind=found.kind,
+        ready_ps=partial(_released, timed, lead),
+    )
+
+
+def _released(timed: Schedule, lead: int) -> np.ndarray:
+    """When each dependence let its waiter go."""
+    from sim.jit.dependences import ISSUE, SAME
+
+    found, device = timed.dependences, timed.program.device
+    seen = np.where(found.gate == SAME, picoseconds(device["sem.same"]), picoseconds(device["sem.wake"]))
+    first = found.predecessor
+    return np.where(found.gate == ISSUE, timed.freed[first], timed.done[first] + seen) + lead
 
 
 def _semaphores(timed: Schedule, lead: int) -> SemaphoreUpdates:

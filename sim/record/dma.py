@@ -11,7 +11,7 @@ from sim.record.memory import record_codes
 from sim.record.rows import Rows
 from sim.packets import first_packets, packets
 from sim.schedule import Schedule
-from sim.trace import NONE, Memory, Packets, Strings, Transfers
+from sim.trace import NONE, Memory, Packets, Strings, Transfers, Wait
 
 DEALT = ("bytes", "read_bytes", "write_bytes", "descriptors")
 """Columns of a transfer that are dealt out to its packets."""
@@ -38,13 +38,57 @@ def transfers(timed: Schedule, strings: Strings, rows: Rows, lead: int) -> tuple
         "instruction": rows.first[number],
         "core": program.core[number],
         "variable": _variables(timed, strings),
+        "arrival_ps": moved.arrival + lead,
         "wait_ps": moved.wait_ps,
         "wait": moved.wait,
     }
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    ahead = _ahead(timed)
+    columns["wait_for"] = np.where(ahead >= 0, place[ahead], NONE)
     table = Transfers(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in columns.items()})
     pieces = _Pieces(timed, {name: columns[name] for name in DEALT + SHARED}, order, lead)
     names = ("id", "start_ps", "end_ps", "transfer", "dma_engine", *DEALT, *SHARED)
     return table, Packets(int(pieces.start[-1]), **{name: partial(pieces.column, name) for name in names})
+
+
+def _ahead(timed: Schedule) -> np.ndarray:
+    """The transfer that each one waited for: the last that held the HBM or the DMA engine that it ended on; else -1."""
+    program, moved = timed.program, timed.transfers
+    number = moved.instruction
+    core = program.core[number].astype(np.int64)
+    found = np.full(number.size, NONE, np.int64)
+    uses = np.array([form.dma is not None and form.dma.hbm_ps > 0 for form in program.forms] or [False], bool)
+    shared = np.flatnonzero(uses[program.form[number]])
+    in_turn = _followed(shared[np.lexsort((number[shared], moved.arrival[shared], core[shared]))], core)
+    narrow = moved.wait == Wait.BANDWIDTH
+    found[narrow] = in_turn[narrow]
+    queued = np.flatnonzero(moved.wait == Wait.QUEUE)
+    if queued.size:
+        found[queued] = _engine_holder(timed, queued)
+    return found
+
+
+def _followed(order: np.ndarray, lane: np.ndarray) -> np.ndarray:
+    """What each one follows on its lane, in an order of some or all; -1 for the first of a lane and for others."""
+    found = np.full(lane.size, NONE, np.int64)
+    same = lane[order[1:]] == lane[order[:-1]]
+    found[order[1:][same]] = order[:-1][same]
+    return found
+
+
+def _engine_holder(timed: Schedule, queued: np.ndarray) -> np.ndarray:
+    """The transfer whose packet came right before the last packet of each of these."""
+    program, moved = timed.program, timed.transfers
+    count = np.diff(moved.packet_start)
+    owner = np.repeat(np.arange(count.size), count)
+    engines = int(program.device["dma_engines_nc"])
+    piece = np.arange(owner.size) - moved.packet_start[owner]
+    lane = program.core[moved.instruction[owner]] * engines + (moved.first_engine[owner] + piece) % engines
+    before = _followed(np.lexsort((moved.packets[:, 0], lane)), lane)
+    by_end = np.lexsort((np.arange(owner.size), moved.packets[:, 1], owner))
+    last = by_end[moved.packet_start[queued + 1] - 1]
+    return np.where(before[last] >= 0, owner[before[last]], NONE)
 
 
 def _columns(strings: Strings) -> dict:

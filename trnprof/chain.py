@@ -1,0 +1,266 @@
+"""The chain of causes that a trace's end hangs on, walked from the last completion back to the first issue.
+
+At every moment of the window one thing is to blame: the instruction at work, the transfer under way, the latency
+between two of them. A walk goes from each instruction to what bound its start (`wait_for`), so that the pieces tile
+the window. Where a profile does not tell what bound a start, the gap is unknown and the walk goes on with what the
+same engine did before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from sim.trace import NONE, EdgeKind, Engine, Trace, Wait
+from trnprof.regions import window
+from trnprof.work import Index
+
+
+class Cause(IntEnum):
+    """Why time passes on the critical path."""
+
+    ENGINE = 0
+    """An engine works."""
+    ISSUE = 1
+    """A DMA is triggered, or an engine takes its next instruction."""
+    SEMAPHORE = 2
+    """From a completion until the waiter has seen it."""
+    DMA_LATENCY = 3
+    """From a trigger to the first byte, from the last byte to the semaphore."""
+    DMA_BANDWIDTH = 4
+    """Bytes move, or wait for other bytes to move."""
+    BUFFER = 5
+    """Whatever happens here, only a free buffer is waited for."""
+    TABLE = 6
+    """ScalarE loads an activation table."""
+    COLLECTIVE = 7
+    UNKNOWN = 8
+    """The profile does not tell."""
+
+
+NEXT = {Wait.TABLE: Cause.TABLE, Wait.ENGINE: Cause.ISSUE, Wait.ISSUE: Cause.ISSUE, Wait.PORT: Cause.ISSUE}
+"""What passes between the end of an instruction and the start that it bound; semaphores for the others."""
+
+ROUNDING_PS = 1_000
+"""Captured profiles round to ns, so an end may seem 1 ns later than the start that it allowed."""
+
+Piece = tuple[int, int, int, int, int]
+"""Start, end (ps), row of `instructions`, row of `transfers` (-1 for none), Cause."""
+
+
+class Chain:
+    """The look-ups of a walk."""
+
+    def __init__(self, trace: Trace, index: Index | None = None):
+        self.trace = trace
+        self.index = index or Index(trace)
+        self.begin, self.end = window(trace)
+        ins, moved = trace.instructions, trace.transfers
+        self.start, self.stop = ins.start_ps, ins.end_ps
+        self.wait, self.wait_for = ins.wait, ins.wait_for
+        self.moved = moved
+        self.done = np.maximum(moved.end_ps, moved.done_ps)
+        self.by_trigger = _Group(moved.instruction)
+
+    @cached_property
+    def work(self) -> np.ndarray:
+        """Cause of the time in which each instruction is at work; int8 [rows]."""
+        ins, text = self.trace.instructions, self.trace.strings
+        found = np.full(len(ins), Cause.ENGINE, np.int8)
+        found[ins.control | self.index.issue] = Cause.ISSUE
+        found[self.index.table] = Cause.TABLE
+        found[ins.opcode == text.find("EVENT_SEMAPHORE")] = Cause.SEMAPHORE
+        found[self.collective] = Cause.COLLECTIVE
+        return found
+
+    @cached_property
+    def collective(self) -> np.ndarray:
+        """Which instructions start or are collectives; bool [rows]."""
+        ins = self.trace.instructions
+        code = self.trace.strings.find("COLLECTIVE")
+        return (ins.engine == Engine.COLLECTIVE) | ((ins.opcode == code) & (code >= 0))
+
+    @cached_property
+    def before(self) -> np.ndarray:
+        """What the same engine of the same core started before; -1 for its first; int64 [rows]."""
+        ins = self.trace.instructions
+        stream = ins.core.astype(np.int64) * len(Engine) + ins.engine
+        order = np.argsort(stream, kind="stable")
+        found = np.full(len(ins), NONE, np.int64)
+        same = stream[order][1:] == stream[order][:-1]
+        found[order[1:][same]] = order[:-1][same]
+        return found
+
+    @cached_property
+    def edges(self) -> _Group:
+        return _Group(self.trace.edges.waiter)
+
+    @cached_property
+    def released(self) -> np.ndarray:
+        """When each edge let its waiter go, ps: as recorded, else when its signaler was complete; int64 [edges]."""
+        edges = self.trace.edges
+        completed = np.append(self.complete, 0)[edges.signaler]
+        return np.where(edges.ready_ps >= 0, edges.ready_ps, completed)
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """When the result of each instruction is there, those of its transfers included; int64 [rows]."""
+        found = self.stop.copy()
+        linked = np.flatnonzero(self.moved.instruction >= 0)
+        np.maximum.at(found, self.moved.instruction[linked], self.done[linked])
+        return found
+
+    @cached_property
+    def queue_before(self) -> np.ndarray:
+        """The transfer that the same queue of the same core moved before; -1 for its first; int64 [transfers]."""
+        moved = self.moved
+        key = moved.queue.astype(np.int64) * 4096 + moved.core
+        order = np.argsort(key, kind="stable")
+        found = np.full(len(moved), NONE, np.int64)
+        same = key[order][1:] == key[order][:-1]
+        found[order[1:][same]] = order[:-1][same]
+        return found
+
+    def transfer_of(self, row: int, by_ps: int) -> int:
+        """The transfer of a trigger that was done last before a moment; -1 without one."""
+        rows = self.by_trigger.of(row)
+        rows = rows[self.done[rows] <= by_ps + ROUNDING_PS] if rows.size else rows
+        return int(rows[np.argmax(self.done[rows])]) if rows.size else NONE
+
+    def could_have_started(self, row: int) -> int:
+        """When an instruction that waited for a buffer could have started with a buffer to spare, ps."""
+        ins, edges = self.trace.instructions, self.trace.edges
+        free = int(self.start[row] - ins.wait_ps[row])
+        inputs = self.edges.of(row)
+        inputs = inputs[(edges.kind[inputs] == EdgeKind.FLOW) | (edges.kind[inputs] == EdgeKind.ORDER)]
+        return max(free, int(self.released[inputs].max(initial=free)))
+
+
+class _Group:
+    """Rows of a table by the value that they have."""
+
+    def __init__(self, values: np.ndarray):
+        self.order = np.argsort(values, kind="stable")
+        self.values = values[self.order]
+
+    def of(self, value: int) -> np.ndarray:
+        low, high = np.searchsorted(self.values, (value, value + 1))
+        return self.order[low:high]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Where a walk has come to."""
+
+    chain: Chain
+    time: int
+    """Everything from here to the end of the window has its piece."""
+    pieces: list[Piece]
+    spare_from: int
+    """From here on a free buffer was all that was waited for."""
+
+    def blame(self, until: int, row: int, transfer: int, cause: Cause) -> None:
+        """Give the time from `until` to here to a cause."""
+        until = max(until, self.chain.begin)
+        if until >= self.time:
+            return
+        if self.spare_from < self.time:
+            split = max(until, self.spare_from)
+            self.pieces.append((split, self.time, row, transfer, Cause.BUFFER))
+            self.time = split
+        if until < self.time:
+            self.pieces.append((until, self.time, row, transfer, int(cause)))
+        self.time = until
+
+    def instruction(self, row: int, between: Cause) -> tuple[int, int]:
+        """Go over an instruction; the (instruction, transfer) that bound its start, of which one is -1.
+
+        between : what passed since it ended
+        """
+        chain = self.chain
+        self.blame(int(chain.stop[row]), row, NONE, between)
+        self.blame(int(chain.start[row]), row, NONE, Cause(int(chain.work[row])))
+        bound, wait = int(chain.wait_for[row]), int(chain.wait[row])
+        if bound in (NONE, row) or wait == Wait.UNKNOWN:
+            return self.unknown(row)
+        if wait == Wait.BUFFER:
+            self.spare_from = min(self.spare_from, chain.could_have_started(row))
+        if wait in (Wait.DMA, Wait.BUFFER, Wait.COLLECTIVE):
+            transfer = chain.transfer_of(bound, int(chain.start[row]))
+            if transfer != NONE:
+                late = Cause.COLLECTIVE if chain.collective[bound] else Cause.DMA_LATENCY
+                self.blame(int(chain.done[transfer]), row, transfer, Cause.SEMAPHORE)
+                self.blame(int(chain.moved.end_ps[transfer]), bound, transfer, late)
+                return NONE, transfer
+        self.blame(int(chain.stop[bound]), row, NONE, NEXT.get(Wait(wait), Cause.SEMAPHORE))
+        return bound, NONE
+
+    def unknown(self, row: int) -> tuple[int, int]:
+        """Nothing says why an instruction started when it did: go on with what its engine did before."""
+        before = int(self.chain.before[row])
+        self.blame(self.chain.begin if before == NONE else int(self.chain.stop[before]), row, NONE, Cause.UNKNOWN)
+        return before, NONE
+
+    def transfer(self, number: int) -> tuple[int, int]:
+        """Go over a transfer: the bytes, those that it waited for, or the way from its trigger."""
+        chain, moved = self.chain, self.chain.moved
+        trigger = int(moved.instruction[number])
+        wire = trigger != NONE and bool(chain.collective[trigger])
+        moves, late = (Cause.COLLECTIVE,) * 2 if wire else (Cause.DMA_BANDWIDTH, Cause.DMA_LATENCY)
+        arrival, ahead = int(moved.arrival_ps[number]), int(moved.wait_for[number])
+        if arrival != NONE and ahead not in (NONE, number) and moved.wait_ps[number] > 0:
+            self.blame(arrival + int(moved.wait_ps[number]), trigger, number, moves)
+            self.blame(int(moved.end_ps[ahead]), trigger, number, moves)
+            return NONE, ahead
+        self.blame(int(moved.start_ps[number]) if arrival == NONE else arrival, trigger, number, moves)
+        if trigger == NONE:
+            return self.orphan(number)
+        ahead = int(chain.queue_before[number]) if arrival == NONE else NONE
+        if ahead != NONE and chain.stop[trigger] < moved.end_ps[ahead] <= self.time:
+            self.blame(int(moved.end_ps[ahead]), trigger, number, late)
+            return NONE, ahead
+        self.blame(int(chain.stop[trigger]), trigger, number, late)
+        return trigger, NONE
+
+    def orphan(self, number: int) -> tuple[int, int]:
+        """Nobody is known to have started a transfer: go on with what its queue moved before."""
+        ahead = int(self.chain.queue_before[number])
+        until = self.chain.begin if ahead == NONE else int(self.chain.moved.end_ps[ahead])
+        self.blame(until, NONE, number, Cause.UNKNOWN)
+        return NONE, ahead
+
+
+def walk(chain: Chain) -> list[Piece]:
+    """The pieces from the first to the last; they tile the window."""
+    if chain.end <= chain.begin:
+        return []
+    state = _Walk(chain, chain.end, [], chain.end)
+    row, transfer = _last(chain)
+    between = Cause.ISSUE if chain.trace.meta.is_simulation else Cause.UNKNOWN
+    if transfer != NONE:
+        state.blame(int(chain.done[transfer]), int(chain.moved.instruction[transfer]), transfer, between)
+        state.blame(int(chain.moved.end_ps[transfer]), int(chain.moved.instruction[transfer]), transfer,
+                    Cause.DMA_LATENCY)  # fmt: skip
+    # A chain of wrong references could lead round in a circle; none that makes progress is longer than this.
+    for _ in range(len(chain.start) + len(chain.moved) + 1):
+        if state.time <= chain.begin or (row == NONE and transfer == NONE):
+            break
+        row, transfer = state.transfer(transfer) if transfer != NONE else state.instruction(row, between)
+        between = Cause.SEMAPHORE
+    state.blame(chain.begin, NONE, NONE, Cause.UNKNOWN)
+    return state.pieces[::-1]
+
+
+def _last(chain: Chain) -> tuple[int, int]:
+    """The (instruction, transfer) whose completion ends the window, of which one is -1; (-1, -1) in an empty one."""
+    rows = chain.index.worked
+    rows = rows[(chain.start[rows] < chain.end) & (chain.start[rows] >= chain.begin)]
+    moved = np.flatnonzero((chain.moved.start_ps < chain.end) & (chain.moved.start_ps >= chain.begin))
+    row = int(rows[np.argmax(chain.stop[rows])]) if rows.size else NONE
+    transfer = int(moved[np.argmax(chain.done[moved])]) if moved.size else NONE
+    if row != NONE and transfer != NONE:
+        return (row, NONE) if chain.stop[row] >= chain.done[transfer] else (NONE, transfer)
+    return row, transfer

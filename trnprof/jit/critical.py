@@ -1,0 +1,19 @@
+"""Slack, from the last instruction to the first."""
+
+from numba import njit
+
+
+@njit(cache=True)
+def tighten(signaler, waiter, gap, slack):
+    """Let no signaler have more slack than its waiters leave it; whether anything changed.
+
+    signaler, waiter : int64[c], rows; the latest waiters first
+    gap              : int64[c], time between the signaler's release and the waiter's start
+    """
+    changed = False
+    for c in range(signaler.size):
+        left = slack[waiter[c]] + gap[c]
+        if left < slack[signaler[c]]:
+            slack[signaler[c]] = left
+            changed = True
+    return changed
