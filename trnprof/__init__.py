@@ -11,6 +11,7 @@ _HOMES = {
     "Session": ("trnprof.view", "Session"),
     "Trace": ("sim.trace", "Trace"),
     "TrnprofError": ("sim.errors", "TrnprofError"),
+    "advise": ("trnprof.advice", "advise"),
     "classify": ("trnprof.bounds", "classify"),
     "critical_path": ("trnprof.critical", "critical_path"),
     "open": ("trnprof.readers", "open"),

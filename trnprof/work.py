@@ -67,9 +67,9 @@ class Index:
         ins = trace.instructions
         self.worked = np.flatnonzero(~ins.control).astype(np.int64)
         """Rows that do work, ascending."""
-        self.issue = _with_text(trace, "opcode", lambda text: text.startswith(("DMA", "PSEUDO_DMA")))
-        self.table = _with_text(trace, "opcode", lambda text: text.endswith("TABLE_LOAD"))
-        self.transpose = _with_text(trace, "kind", lambda text: text == "TRANSPOSE")
+        self.issue = with_text(trace, "opcode", lambda text: text.startswith(("DMA", "PSEUDO_DMA")))
+        self.table = with_text(trace, "opcode", lambda text: text.endswith("TABLE_LOAD"))
+        self.transpose = with_text(trace, "kind", lambda text: text == "TRANSPOSE")
         self.flops = _algorithm_flops(trace, self.transpose)
         self.counts_hbm = bool(ins.has("hbm_read_bytes") or ins.has("hbm_write_bytes")) and bool(
             ins.hbm_read_bytes.any() or ins.hbm_write_bytes.any()
@@ -271,7 +271,7 @@ def _elements(index: Index, rows: np.ndarray, part: np.ndarray | None) -> tuple[
     return (0, *counted, 0)
 
 
-def _with_text(trace: Trace, column: str, fits: Callable[[str], bool]) -> np.ndarray:
+def with_text(trace: Trace, column: str, fits: Callable[[str], bool]) -> np.ndarray:
     """Which rows have a text that fits; bool [rows]."""
     codes = trace.instructions.column(column)
     table = np.zeros(len(trace.strings) + 1, bool)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from trnprof.commands import critical, demo, devices, export, roofline, run, summary, tui, web
+from trnprof.commands import advise, critical, demo, devices, export, roofline, run, summary, tui, web
 
 COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "run": run,
     "summary": summary,
     "roofline": roofline,
+    "advise": advise,
     "critical": critical,
     "tui": tui,
     "web": web,

@@ -1,0 +1,263 @@
+"""What the rules look at: a trace with its sums, and what a saving on one resource does for the whole time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from sim.trace import COMPUTE_ENGINES, NONE, Engine, Trace
+from trnprof import words
+from trnprof.advice.record import Advice, Gain
+from trnprof.demand import MEMORY, NETWORK, Demand, demand
+from trnprof.intervals import Spans, gaps, merge, overlap, overlap_ps
+from trnprof.machine import Machine, machine
+from trnprof.regions import Region, whole
+from trnprof.work import ENGINES, Index, dma_spans, with_text
+
+LEAST = 0.02
+"""A change that saves less of the time is not worth a word."""
+
+SHOWN = 12
+"""Instructions that an advice names; the rest are counted."""
+
+LINES = 4
+"""Source lines that the evidence names."""
+
+RESOURCES = (*COMPUTE_ENGINES, Engine.SYNC, MEMORY, NETWORK)
+
+NAMES = {**{engine: words.ENGINE_WORDS[engine] for engine in RESOURCES}, MEMORY: "memory", NETWORK: "the network"}
+
+
+class Subject:
+    """One trace as the rules see it: its kernel window, cut into what each engine did."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.index = Index(trace)
+        self.region: Region = whole(trace, self.index)
+        self.roofs: Machine = machine(trace)
+        self.estimated = trace.meta.is_simulation
+
+    @cached_property
+    def needed(self) -> Demand:
+        return demand(self.index, self.roofs, self.region)
+
+    @property
+    def time_ps(self) -> int:
+        return self.region.work.time_ps
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Instructions that do work."""
+        return self.region.rows
+
+    @cached_property
+    def length_ps(self) -> np.ndarray:
+        """Of every row of the trace; int64 [rows]."""
+        return self.trace.instructions.end_ps - self.trace.instructions.start_ps
+
+    @cached_property
+    def pace_ps(self) -> np.ndarray:
+        """From each row's start until its engine starts the next, at most until its end; int64 [rows]."""
+        ins, pace = self.trace.instructions, self.length_ps.copy()
+        lane = ins.core[self.rows].astype(np.int64) * len(Engine) + ins.engine[self.rows]
+        for key in np.unique(lane):
+            rows = self.rows[lane == key]
+            start = ins.start_ps[rows]
+            pace[rows[:-1]] = np.minimum(pace[rows[:-1]], np.diff(start))
+        return pace
+
+    def figure(self, name: str) -> float | None:
+        return self.roofs.figures.get(name) if self.roofs.figures is not None else None
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def of(self, engine: Engine) -> np.ndarray:
+        """Rows in which an engine computes."""
+        rows = self.rows[self.trace.instructions.engine[self.rows] == engine]
+        return rows[~(self.index.issue[rows] | self.index.table[rows])]
+
+    def having(self, column: str, fits: Callable[[str], bool]) -> np.ndarray:
+        """Which rows of the trace have a text that fits; bool [rows]."""
+        return with_text(self.trace, column, fits)
+
+    def opcode(self, *names: str) -> np.ndarray:
+        return self.having("opcode", lambda text: text in names)
+
+    def spans(self, rows: np.ndarray) -> Spans:
+        ins = self.trace.instructions
+        return merge(ins.start_ps[rows], ins.end_ps[rows])
+
+    @cached_property
+    def memory_spans(self) -> Spans:
+        return merge(*dma_spans(self.trace, self.region.transfers, self.region.packets))
+
+    # --- savings --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def busy(self) -> dict[Engine, int]:
+        """Time that each resource is at work, ps; DMA triggers count as work of the engine that issues them."""
+        busy = {engine: self.region.work.active_ps[engine] for engine in RESOURCES if engine < ENGINES}
+        return busy | {MEMORY: self.needed.ceiling_ps[MEMORY], NETWORK: self.needed.active_ps[NETWORK]}
+
+    @cached_property
+    def leader(self) -> Engine:
+        """The resource that sets the pace."""
+        return max(RESOURCES, key=lambda key: self.busy[key])
+
+    @cached_property
+    def leading_spans(self) -> Spans:
+        """When the leader is at work."""
+        ins = self.trace.instructions
+        if self.leader == MEMORY:
+            return self.memory_spans
+        return self.spans(self.rows[ins.engine[self.rows] == self.leader])
+
+    def idle(self, inside: bool = False) -> Spans:
+        """When the leader does nothing. inside : between its first and its last work only"""
+        start, end = self.leading_spans
+        low, high = self.region.window
+        if inside and start.size:
+            low, high = int(start[0]), int(end[-1])
+        return gaps(start, end, low, high)
+
+    def gain(self, saved: Mapping[Engine, int], spans: Spans | None = None) -> Gain:
+        """What savings on some resources do for the whole.
+
+        saved : ps by resource
+        spans : when the faulty work goes on; of a resource that does not lead, only what the leader waits for counts
+        """
+        first = self.leader
+        if saved.get(first):
+            left = {key: self.busy[key] - saved.get(key, 0) for key in RESOURCES}
+            then = max(RESOURCES, key=lambda key: left[key])
+            ps = max(0, min(saved[first], self.time_ps - left[then]))
+            return Gain(ps, f"{NAMES[first]}, the busiest, needs {self.time(saved[first])} less"
+                            f"{'' if then == first else f', then {NAMES[then]} leads'}")  # fmt: skip
+        if not any(saved.values()):
+            return Gain(0, "")
+        other = MEMORY if saved.get(MEMORY) else max(saved, key=lambda key: saved[key])
+        part = min(1.0, saved[other] / self.busy[other]) if self.busy[other] else 0.0
+        waits = overlap_ps(self.idle(), spans) if spans is not None else self.time_ps - self.busy[first]
+        ps = min(saved[other], round(part * waits))
+        how = (
+            f"{NAMES[other]} needs {self.time(saved[other])} less of {self.time(self.busy[other])}, and "
+            f"{NAMES[first]} idles for {self.time(waits)} while it works"
+        )
+        return Gain(max(0, ps), how)
+
+    def meanwhile(self, spans: Spans, engine: Engine) -> Spans:
+        """The part of some spans in which no byte moves and no engine but this one computes."""
+        others = [self.spans(self.of(each)) for each in COMPUTE_ENGINES if each != engine]
+        for each in (self.memory_spans, *others):
+            spans = overlap(spans, gaps(*each, *self.region.window))
+        return spans
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def time(self, ps: float) -> str:
+        return words.estimate(words.time(ps), self.estimated)
+
+    def text(self, column: str, row: int) -> str:
+        return words.plain(self.trace.text(self.trace.instructions, column, row) or "", 120)
+
+    def place(self, row: int) -> str | None:
+        """`path:line` of an instruction."""
+        return self.trace.text(self.trace.instructions, "source", row)
+
+    def lines(self, rows: np.ndarray, what: str = "") -> tuple[str, ...]:
+        """The source lines of some rows with counts and times, those that take longest first."""
+        ins = self.trace.instructions
+        found = []
+        for code in np.unique(ins.source[rows]):
+            mine = rows[ins.source[rows] == code]
+            name = short_place(self.trace.strings[int(code)]) or self.names(mine)
+            found.append((int(self.length_ps[mine].sum()), mine.size, name, what or self.opcodes(mine)))
+        found.sort(key=lambda item: (-item[0], item[2]))
+        return tuple(
+            f"{name}: {words.count(count)} {kind}, {self.time(ps)} in all" for ps, count, name, kind in found[:LINES]
+        )
+
+    def names(self, rows: np.ndarray) -> str:
+        """`#12, #40, …` or the profile's names."""
+        ids = [f"#{int(id)}" for id in self.trace.instructions.id[rows[:3]]]
+        return ", ".join(ids) + (", …" if rows.size > 3 else "")
+
+    def opcodes(self, rows: np.ndarray) -> str:
+        """Opcodes of some rows, the most frequent two."""
+        codes, counts = np.unique(self.trace.instructions.opcode[rows], return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:2]
+        return " and ".join(words.plain(self.trace.strings[int(codes[k])] or "instruction", 40) for k in order)
+
+    def tell(
+        self,
+        rule: str,
+        title: str,
+        symptom: str,
+        rows: np.ndarray,
+        gain: Gain,
+        fix: str,
+        reference: str = "",
+        evidence: Iterable[str] = (),
+    ) -> Advice:
+        """The advice on some rows."""
+        rows = np.asarray(rows, np.int64)
+        longest = rows[np.argsort(-self.length_ps[rows], kind="stable")][:SHOWN]
+        index, name = self.region_of(rows)
+        return Advice(
+            rule=rule,
+            title=title,
+            gain_ps=gain.ps,
+            share=gain.ps / self.time_ps if self.time_ps else 0.0,
+            how=gain.how,
+            symptom=symptom,
+            evidence=(*evidence, *(self.lines(rows) if rows.size else ())),
+            instructions=tuple(int(id) for id in self.trace.instructions.id[longest]),
+            rows=tuple(longest.tolist()),
+            count=int(rows.size),
+            region=name,
+            index=index,
+            source=self._source(rows),
+            fix=fix,
+            reference=reference,
+            estimated=self.estimated,
+        )
+
+    def _source(self, rows: np.ndarray) -> str | None:
+        source = self.trace.instructions.source[rows]
+        known = source >= 0
+        if not known.any():
+            return None
+        total = np.bincount(source[known], weights=self.length_ps[rows][known])
+        return self.trace.strings[int(np.argmax(total))]
+
+    def region_of(self, rows: np.ndarray) -> tuple[int, str]:
+        """The innermost region that holds all of some rows: its row of `trace.regions` and its name."""
+        whole_name = words.plain(self.region.name, 80)
+        inner = np.unique(self.trace.instructions.region[rows])
+        if not inner.size or inner[0] == NONE:
+            return NONE, whole_name
+        chains = [self._ancestors(int(row)) for row in inner]
+        shared = set(chains[0]).intersection(*chains[1:])
+        if not shared:
+            return NONE, whole_name
+        index = max(shared)
+        return index, words.plain(self.trace.text(self.trace.regions, "name", index) or whole_name, 80)
+
+    def _ancestors(self, row: int) -> list[int]:
+        chain = []
+        while row != NONE:
+            chain.append(row)
+            row = int(self.trace.regions.parent[row])
+        return chain
+
+
+def short_place(source: str | None) -> str:
+    """`matmul.py:35`"""
+    return words.plain((source or "").replace("\\", "/").rpartition("/")[2], 80)
+
+
+def plural(n: int, noun: str) -> str:
+    return f"{words.count(n)} {noun}{'' if n == 1 else 's'}"

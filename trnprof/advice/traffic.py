@@ -1,0 +1,219 @@
+"""Bytes that need not move: inputs loaded again, intermediates that visit HBM, spills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.trace import NONE, Engine, Memory
+from trnprof import words
+from trnprof.advice.record import Advice
+from trnprof.advice.subject import Subject, plural
+from trnprof.demand import MEMORY
+from trnprof.work import ENGINES
+
+GUIDE = "NKI performance guide"
+OFTEN = 1.5
+"""A tensor whose loads add up to less than this many times its size is not reloaded to speak of."""
+
+PARTITIONS = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """What was moved of one tensor."""
+
+    name: str
+    size: int
+    loaded: int
+    stored: int
+    loads: np.ndarray
+    """Transfers; int64."""
+    stores: np.ndarray
+
+
+def traffic(subject: Subject) -> tuple[Traffic, ...]:
+    """Loads and stores of each tensor that the transfers name."""
+    trace, rows = subject.trace, subject.region.transfers
+    table, moved = trace.tensors, trace.transfers
+    found = []
+    for row in range(len(table)):
+        code = int(table.name[row])
+        mine = rows[moved.variable[rows] == code] if code != NONE else rows[:0]
+        if table.memory[row] != Memory.HBM:
+            continue
+        loads = mine[moved.source_memory[mine] == Memory.HBM]
+        stores = mine[moved.dest_memory[mine] == Memory.HBM]
+        name = words.plain(trace.strings[code] or "", 60)
+        loaded, stored = int(moved.bytes[loads].sum()), int(moved.bytes[stores].sum())
+        found.append(Traffic(name, int(table.bytes[row]), loaded, stored, loads, stores))
+    return tuple(found)
+
+
+def weight(subject: Subject) -> np.ndarray:
+    """How long each transfer keeps DMA engines at work, in any unit that is the same for all; float64 [transfers]."""
+    trace = subject.trace
+    packets, moved = trace.packets, trace.transfers
+    taken = np.zeros(len(moved))
+    rows = subject.region.packets
+    rows = rows[packets.transfer[rows] >= 0]
+    if rows.size:
+        np.add.at(taken, packets.transfer[rows], packets.end_ps[rows] - packets.start_ps[rows])
+        return taken
+    roof, each = subject.roofs.get("dma"), subject.figure("dma.desc_ovh")
+    taken[subject.region.transfers] = moved.bytes[subject.region.transfers]
+    if roof is not None and each is not None:
+        engines = subject.figure("dma_engines_nc") or 1
+        taken += moved.descriptors * (each * 1e-9 / engines * roof.value)
+    return taken
+
+
+def memory_ps(subject: Subject, transfers: np.ndarray, part: float = 1.0) -> int:
+    """Time that some transfers take of memory's, or a part of them."""
+    taken = weight(subject)
+    total = taken[subject.region.transfers].sum()
+    return round(subject.busy[MEMORY] * part * taken[transfers].sum() / total) if total else 0
+
+
+def issue_ps(subject: Subject, transfers: np.ndarray, part: float = 1.0) -> dict[Engine, int]:
+    """Time that their triggers take on each engine, or a part of it."""
+    rows = triggers(subject, transfers)
+    engine, length = subject.trace.instructions.engine[rows], subject.length_ps[rows]
+    totals = np.bincount(engine, weights=length, minlength=ENGINES) * part
+    return {Engine(k): round(totals[k]) for k in range(ENGINES) if totals[k] >= 1}
+
+
+def triggers(subject: Subject, transfers: np.ndarray) -> np.ndarray:
+    """Instructions that triggered some transfers, ascending."""
+    rows = subject.trace.transfers.instruction[transfers]
+    return np.unique(rows[rows >= 0])
+
+
+def reloads(subject: Subject) -> Iterator[Advice]:
+    """An input that is loaded several times."""
+    kinds = _types(subject)
+    for tensor in traffic(subject):
+        excess = tensor.loaded - tensor.size
+        if kinds.get(tensor.name) not in ("IN", "WEIGHT") or not tensor.size or tensor.loaded < OFTEN * tensor.size:
+            continue
+        part = excess / tensor.loaded
+        saved = {MEMORY: memory_ps(subject, tensor.loads, part)} | issue_ps(subject, tensor.loads, part)
+        times = words.digits(tensor.loaded / tensor.size, 2)
+        rows = triggers(subject, tensor.loads)
+        yield subject.tell(
+            "reloads",
+            f"Load {tensor.name} once instead of {times} times",
+            f"{words.size(tensor.loaded)} are loaded of {tensor.name}, which has {words.size(tensor.size)}",
+            rows,
+            subject.gain(saved, subject.memory_spans),
+            _keep(subject, tensor),
+            f"{GUIDE}, Opt #1",
+            [f"{plural(tensor.loads.size, 'load')} of {tensor.name}, {words.size(excess)} of them again"],
+        )
+
+
+def _types(subject: Subject) -> dict[str, str]:
+    table, text = subject.trace.tensors, subject.trace.strings
+    return {words.plain(text[int(n)] or "", 60): text[int(k)] or "" for n, k in zip(table.name, table.type)}
+
+
+def _keep(subject: Subject, tensor: Traffic) -> str:
+    """How to load it less often, by whether it fits."""
+    room, peak = subject.figure("sbuf_partition_bytes"), subject.needed.sbuf_peak
+    each = -(-tensor.size // PARTITIONS)
+    if room is None:
+        return "move its load out of the inner loop and keep the tile in SBUF for every use"
+    if each < room / 2:
+        used = f", of which {words.share(peak)} are in use at the peak" if peak is not None else ""
+        return (
+            f"keep {tensor.name} in SBUF: it takes {words.size(each)} a partition of {words.size(int(room))}{used}; "
+            f"allocate its tiles with nl.ndarray before the loop and move nisa.dma_copy (nl.load) there"
+        )
+    return (
+        f"{tensor.name} takes {words.size(each)} a partition of {words.size(int(room))}: work in blocks. Load a block "
+        f"of several tiles in one nisa.dma_copy, use it for every tile of the other operand that is in SBUF, then load "
+        f"the next; twice the block on either side halves the loads of the other"
+    )
+
+
+def intermediates(subject: Subject) -> Iterator[Advice]:
+    """A result that is written to HBM and read back by the same kernel."""
+    known = traffic(subject)
+    for tensor in known:
+        back = min(tensor.loaded, tensor.stored) if tensor.stores.size else 0
+        if not back or _types(subject).get(tensor.name) in ("IN", "WEIGHT"):
+            continue
+        final = _types(subject).get(tensor.name) == "OUT"
+        moved = np.concatenate((tensor.loads, tensor.stores))[: None if not final else tensor.loads.size]
+        saved = {MEMORY: memory_ps(subject, moved)} | issue_ps(subject, moved)
+        yield subject.tell(
+            "intermediates",
+            f"Keep {tensor.name} in SBUF",
+            f"{words.size(tensor.stored)} of {tensor.name} go to HBM and {words.size(tensor.loaded)} come back",
+            triggers(subject, moved),
+            subject.gain(saved, subject.memory_spans),
+            _fuse(tensor.name),
+            f"{GUIDE}, Opt #2",
+        )
+    if not any(tensor.loads.size or tensor.stores.size for tensor in known):
+        yield from _unnamed(subject)
+
+
+def _unnamed(subject: Subject) -> Iterator[Advice]:
+    """Where transfers have no names: more is written than the outputs hold, and as much read than the inputs hold."""
+    table, work = subject.trace.tensors, subject.region.work
+    sizes = {kind: sum(int(b) for b, k in zip(table.bytes, table.type) if subject.trace.strings[int(k)] == kind)
+             for kind in ("IN", "WEIGHT", "OUT")}  # fmt: skip
+    written = work.hbm_write_bytes - sizes["OUT"] - work.spill_bytes
+    read = work.hbm_read_bytes - sizes["IN"] - sizes["WEIGHT"]
+    again = min(written, read)
+    if not sizes["OUT"] or again <= 0:
+        return
+    rows = subject.rows[subject.index.issue[subject.rows]]
+    part = 2 * again / work.hbm_bytes
+    saved = {MEMORY: round(subject.busy[MEMORY] * part)}
+    yield subject.tell(
+        "intermediates",
+        "Keep intermediate results in SBUF",
+        f"{words.size(work.hbm_write_bytes)} are written to HBM though the outputs have {words.size(sizes['OUT'])}, "
+        f"and {words.size(work.hbm_read_bytes)} are read though the inputs have "
+        f"{words.size(sizes['IN'] + sizes['WEIGHT'])}",
+        rows,
+        subject.gain(saved, subject.memory_spans),
+        _fuse("the intermediate result"),
+        f"{GUIDE}, Opt #2",
+        [f"About {words.size(again)} go to HBM and come back, {words.share(part)} of all HBM traffic"],
+    )
+
+
+def _fuse(name: str) -> str:
+    return (
+        f"fuse producer and consumer: go over the tiles once and use {name} from SBUF (nl.ndarray(…, buffer=nl.sbuf)) "
+        f"before the next tile is made; tile both loops alike so that a block of it fits"
+    )
+
+
+def spills(subject: Subject) -> Iterator[Advice]:
+    """Values that the compiler saved to HBM for lack of SBUF, and read again."""
+    work, ins = subject.region.work, subject.trace.instructions
+    if not work.spill_bytes or not work.hbm_bytes:
+        return
+    added = ins.spill_save_bytes[subject.rows] + ins.spill_reload_bytes[subject.rows]
+    rows = subject.rows[added > 0]
+    moved = subject.index.transfers_of(rows)
+    share = work.spill_bytes / work.hbm_bytes
+    memory = memory_ps(subject, moved) if moved.size else round(subject.busy[MEMORY] * share)
+    peak = subject.needed.sbuf_peak
+    full = f" while SBUF peaks at {words.share(peak)}" if peak is not None else ""
+    yield subject.tell(
+        "spills",
+        "Let the live tiles fit into SBUF",
+        f"{words.size(work.spill_bytes)} of {words.size(work.hbm_bytes)} HBM traffic are spills and reloads{full}",
+        rows,
+        subject.gain({MEMORY: memory} | issue_ps(subject, moved), subject.memory_spans),
+        "make the blocks smaller or consume a tile right after it is made: fewer tiles live at once. Where tiles are "
+        "allocated per iteration, fewer iterations may run ahead",
+        f"{GUIDE}, Opt #2",
+    )
