@@ -329,7 +329,7 @@ class _Tracing:
         return tensor
 
     def outputs(self, returned: Any) -> list[NkiTensor]:
-        """The HBM tensors that the kernel returned, else the arguments that it wrote."""
+        """The HBM tensors that the kernel returned, else the arguments that it wrote, which stay inputs: they hold values."""
         found = list(_leaves(returned))
         for view in found:
             if view.layout.memory is not Memory.HBM and not self.kernel.on_chip_results:
@@ -342,7 +342,8 @@ class _Tracing:
             written = self.program.written_storages()
             found = [tensor for tensor, _ in self.bound if tensor.storage.index in written]
         for view in found:
-            view.storage.role = "OUT"
+            if view.storage.role != "IN":
+                view.storage.role = "OUT"
         return found
 
     def findings(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:

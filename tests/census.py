@@ -1,67 +1,81 @@
-"""Names and signatures of a documented API, out of the stub files that the Neuron SDK's documents are made from.
-
-    python -m tests.census nki=STUBS/nki … > tests/names/RELEASE.txt
-
-STUBS/nki is a folder of the SDK's repository (nki/api/nki); only names, parameters, defaults and the values of enums
-are kept. A line is `module.name(parameter, other=default)`, `module.Class.member = value` or `module.name`.
-"""
+"""Counts the kernels of public corpora: functions that their files mark as kernels, found without importing them."""
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-SPECIAL = ("__getitem__", "__setitem__")
+POPULATIONS: dict[str, tuple[str, ...]] = {
+    "aws-neuron-sdk nki/test": ("aws-neuron-sdk/nki/test",),
+    "aws-neuron-sdk nki/examples, nki/deep-dives": ("aws-neuron-sdk/nki/examples", "aws-neuron-sdk/nki/deep-dives/src"),
+    "nki-samples": ("nki-samples/src", "nki-samples/contributed"),
+    "nki-samples before the current API": ("nki-samples-legacy/src", "nki-samples-legacy/contributed"),
+    "nki-library": ("nki-library/src/nkilib_src",),
+    "NKIBench": ("AccelOpt/NKIBench/kernels",),
+    "AccelOpt samples": ("AccelOpt/samples/nki",),
+    "nkipy": ("nkipy",),
+    "PyPI trn*": ("pypi",),
+    "trainium-kernel-fusion": ("trainium-kernel-fusion/kernels",),
+}
+"""Corpus -> its folders in a folder of checkouts."""
+
+MODES = ("jit", "baremetal", "benchmark", "profile", "trace", "simulate")
 
 
-def documented(package: str, folder: Path) -> Iterator[str]:
-    """A line for every public name of every module of a package."""
-    for path in sorted(folder.rglob("*.py")):
-        inner = path.relative_to(folder).with_suffix("").parts
-        parts = [package, *(part for part in inner if part != "__init__")]
-        yield from _names(".".join(parts), ast.parse(path.read_text()).body)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A kernel as its file shows it."""
+
+    corpus: str
+    file: str
+    """Relative to the folder of checkouts."""
+    name: str
+    line: int
+    """Its first line, decorators included; 0 for a file that is no Python."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
-def _names(prefix: str, body: list[ast.stmt]) -> Iterator[str]:
-    for node in body:
-        if isinstance(node, ast.ClassDef) and _public(node.name):
-            yield f"{prefix}.{node.name}"
-            yield from _names(f"{prefix}.{node.name}", node.body)
-        elif isinstance(node, ast.FunctionDef) and _public(node.name):
-            yield f"{prefix}.{node.name}{_signature(node)}"
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if isinstance(target, ast.Name) and _public(target.id):
-                yield f"{prefix}.{target.id}{_value(node.value)}"
+def census(folder: Path) -> list[Found]:
+    return [
+        found
+        for corpus, places in POPULATIONS.items()
+        for place in places
+        for path in sorted((folder / place).rglob("*.py"))
+        for found in _kernels(corpus, path, folder)
+    ]
 
 
-def _public(name: str) -> bool:
-    return not name.startswith("_") or name in SPECIAL
+def _kernels(corpus: str, path: Path, folder: Path) -> Iterator[Found]:
+    file = str(path.relative_to(folder))
+    text = path.read_text(errors="replace")
+    if "nki" not in text:
+        return
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        yield Found(corpus, file, f"({error.msg}, line {error.lineno})", 0)
+        return
+    wrapped = set(_wrapped(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (node.name in wrapped or any(map(_marks, node.decorator_list))):
+            line = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
+            yield Found(corpus, file, node.name, line)
 
 
-def _value(node: ast.expr | None) -> str:
-    """` = value` of what is written out: the members of enums."""
-    return f" = {node.value!r}" if isinstance(node, ast.Constant) and node.value is not ... else ""
+def _wrapped(tree: ast.AST) -> Iterator[str]:
+    """Functions of a file that it makes kernels by a call: `nki.jit(f)`, `nki.baremetal(…)(f)`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _marks(node.func) and node.args and isinstance(node.args[0], ast.Name):
+            yield node.args[0].id
 
 
-def _signature(node: ast.FunctionDef) -> str:
-    """The parameters without annotations; empty for a property."""
-    if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list):
-        return ""
-    arguments = node.args
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        argument.annotation = None
-    for argument in (arguments.vararg, arguments.kwarg):
-        if argument is not None:
-            argument.annotation = None
-    if arguments.args and arguments.args[0].arg == "self":
-        del arguments.args[0]
-    return f"({ast.unparse(arguments)})"
-
-
-if __name__ == "__main__":
-    for given in sys.argv[1:]:
-        name, _, where = given.partition("=")
-        print(*documented(name, Path(where)), sep="\n")
+def _marks(mark: ast.expr) -> bool:
+    """Whether a decorator, with or without options, makes a kernel."""
+    name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
+    root, _, mode = name.rpartition(".")
+    return name == "nki_jit" or (mode in MODES and root.rpartition(".")[2].startswith("nki"))

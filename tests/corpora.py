@@ -19,7 +19,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ CORPORA = (
     "tests.corpora_samples",
     "tests.corpora_history",
     "tests.corpora_library",
+    "tests.corpora_nested",
+    "tests.corpora_pypi",
 )
 """Modules with a function `cases(folder) -> list[Case]`."""
 
@@ -56,6 +58,12 @@ class Outcome:
     """Of this machine, values and time."""
     verdict: str = ""
     findings: tuple[str, ...] = ()
+    """The first three."""
+    finding_count: int | None = None
+    kernels: tuple[str, ...] = ()
+    """`file:line` of the kernels that ran, those that others called included."""
+    guesses: tuple[str, ...] = ()
+    """Calls of which the emulator guesses a part (`sim.engines.GUESSED`)."""
     reason: str = ""
     """Why it failed, or has no time."""
     known: str = ""
@@ -160,19 +168,28 @@ def measure(launch: Launch, device: str) -> Outcome:
         result, program = launching.evaluate(launch.kernel, *launch.inputs, device=device, **launch.scalars)
         findings = program.findings
         known |= {"instructions": len(program), "reason": f"no time: {error}"}
-    known |= {"seconds": time.perf_counter() - started, "findings": tuple(finding.sentence for finding in findings[:3])}
+    known |= {"seconds": time.perf_counter() - started, **found(findings)}
     return Outcome(**known, **compared(launch, result))
 
 
 def timed(run: Any) -> dict[str, Any]:
+    return measured(run.program, run.trace)
+
+
+def measured(program: Any, trace: Any) -> dict[str, Any]:
     import trnprof
 
-    verdicts = trnprof.classify(run.trace)
+    verdicts = trnprof.classify(trace)
+    first, last = trace.meta.window
     return {
-        "instructions": len(run.program),
-        "latency_us": run.latency_ns / 1e3,
+        "instructions": len(program),
+        "latency_us": (last - first) / 1e6,
         "verdict": verdicts[0].bound if verdicts else "",
     }
+
+
+def found(findings: Any) -> dict[str, Any]:
+    return {"findings": tuple(finding.sentence for finding in findings[:3]), "finding_count": len(findings)}
 
 
 def compared(launch: Launch, result: Any) -> dict[str, Any]:
@@ -213,10 +230,34 @@ def in_process(case: Case, folder: Path, seconds: float) -> Outcome:
 
 
 def run_case(case: Case, folder: Path) -> Outcome:
-    try:
-        return case.run(folder)
-    except Exception as error:
-        return Outcome(reason=f"{type(error).__name__}: {error}")
+    """The outcome of a case, with what was seen of its launches; nothing in it names a folder of this machine."""
+    from tests.launched import watched
+
+    with watched() as seen:
+        try:
+            outcome = case.run(folder)
+        except Exception as error:
+            outcome = Outcome(reason=f"{type(error).__name__}: {error}")
+    last = {"instructions": outcome.instructions}
+    if seen.last and outcome.instructions is None:
+        program, trace = seen.last
+        last = measured(program, trace) | found(trace.meta.findings)
+    outcome = replace(outcome, **last, shapes=outcome.shapes or seen.shapes)
+    kernels = {*outcome.kernels, *seen.places(folder)}
+    guesses = {*outcome.guesses, *seen.guesses()}
+    return without_folders(replace(outcome, kernels=tuple(sorted(kernels)), guesses=tuple(sorted(guesses))), folder)
+
+
+def without_folders(outcome: Outcome, folder: Path) -> Outcome:
+    roots = [f"{path}/" for root in (folder, *folder.iterdir()) for path in {root.parent, root.resolve().parent}]
+    roots = sorted({str(folder) + "/", *roots, f"{ROOT}/"}, key=len, reverse=True)
+
+    def short(text: str) -> str:
+        for root in roots:
+            text = text.replace(root, "")
+        return text
+
+    return replace(outcome, reason=short(outcome.reason), findings=tuple(map(short, outcome.findings)))
 
 
 COLUMNS = ("corpus", "kernel", "ran", "values", "error", "instructions", "time", "verdict", "reason")
@@ -236,14 +277,6 @@ def row(case: Case, outcome: Outcome) -> tuple[str, ...]:
         latency,
         outcome.verdict or "-",
         "; ".join(filter(None, (outcome.known, outcome.reason))) or "; ".join(outcome.findings),
-    )
-
-
-def page(rows: list[tuple[str, ...]]) -> str:
-    """The table in Markdown."""
-    cells = [COLUMNS, ("---",) * len(COLUMNS), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in line) + " |" for line in cells
     )
 
 
@@ -283,7 +316,9 @@ def _write(options: argparse.Namespace, done: list[tuple[Case, Outcome]]) -> Non
         records = [{key: getattr(case, key) for key in keys} | asdict(outcome) for case, outcome in done]
         options.json.write_text(json.dumps(records, indent=1))
     if options.page:
-        options.page.write_text(page([row(*item) for item in done]) + "\n")
+        from tests import conformance
+
+        options.page.write_text(conformance.page(options.folder.resolve(), done))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def run(file: str, test: str, folder: Path) -> Outcome:
         places = (ROOT, ROOT / "tests", library, library / "src")
         path = os.pathsep.join([*map(str, places), *filter(None, [os.environ.get("PYTHONPATH")])])
         settings = {"LIBRARY_ROWS": str(rows), "LIBRARY_CASES": "1", "LIBRARY_TEST": test, "PYTHONPATH": path}
-        settings |= {"LIBRARY_SECONDS": str(SECONDS), "PYTHONDONTWRITEBYTECODE": "1"}
+        settings |= {"LIBRARY_SECONDS": str(SECONDS), "LIBRARY_FOLDER": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         options = ["--noconftest", "-c", os.devnull, "--rootdir", str(library), "-p", "library_cases", "-q"]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", "-W", "ignore", file],
@@ -119,7 +119,10 @@ def _outcome(rows: list[dict]) -> Outcome:
         right=row.get("right"),
         error=row.get("error"),
         tolerance="its own",
-        shapes=row["case"].partition("[")[2].rstrip("]"),
+        shapes=row.get("shapes", ""),
+        kernels=tuple(row.get("kernels", ())),
+        guesses=tuple(row.get("guesses", ())),
+        finding_count=row.get("finding_count"),
         instructions=row.get("instructions"),
         latency_us=row.get("latency_us"),
         seconds=row.get("seconds"),

@@ -28,6 +28,8 @@ import pytest
 ROWS = Path(os.environ.get("LIBRARY_ROWS", "library_rows.jsonl"))
 CASES = int(os.environ.get("LIBRARY_CASES", "3"))
 """Cases run of each test function, the smallest first."""
+FOLDER = Path(os.environ.get("LIBRARY_FOLDER", ".."))
+"""What the places of kernels are told relative to."""
 TEST = os.environ.get("LIBRARY_TEST", "")
 """Only tests whose name, with its parameters, contains this."""
 SECONDS = int(os.environ.get("LIBRARY_SECONDS", "120"))
@@ -155,22 +157,12 @@ def _scale_as_before_nki_05() -> None:
     dtypes.pack = saturated
 
 
-def _note_inner_kernels() -> None:
-    """A kernel that another one calls is inlined; the row tells which those were."""
-    from sim.nki.kernel import Kernel
+def _names_left_out() -> None:
+    """A test file uses a name that it does not import."""
+    import builtins
+    from test.utils.common_dataclasses import Platforms
 
-    launch = Kernel.__call__
-
-    def noted(self: Any, *args: Any, **named: Any) -> Any:
-        _current.setdefault("kernels", set()).add(_place(self))
-        return launch(self, *args, **named)
-
-    Kernel.__call__ = noted
-
-
-def _place(kernel: Any) -> str:
-    function = getattr(kernel, "function", kernel)
-    return f"{function.__module__.partition('nkilib_src.nkilib.')[2]}.{function.__name__}"
+    builtins.Platforms = Platforms
 
 
 def _old_places() -> None:
@@ -197,11 +189,11 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.meta_path.insert(0, HostPackages())
     sys.modules["neuron_dtypes"] = _neuron_dtypes()
     _keep_packed_dtypes()
-    _note_inner_kernels()
     _scale_as_before_nki_05()
     sys.modules["test.utils.test_orchestrator"] = _orchestrator()
     _stack.enter_context(sim.stand_ins())
     _old_places()
+    _names_left_out()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -291,11 +283,13 @@ def _deadline(seconds: int) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    from tests.launched import watched
+
     _current.clear()
     _current["case"] = item.nodeid
     started = time.perf_counter()
     try:
-        with _deadline(SECONDS):
+        with watched() as seen, _deadline(SECONDS):
             yield
         if "latency_us" not in _current:
             _current["refused"] = True
@@ -305,6 +299,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         raise
     finally:
         _current["seconds"] = round(time.perf_counter() - started, 2)
+        _current["kernels"] = seen.places(FOLDER)
+        _current["guesses"], _current["shapes"] = seen.guesses(), seen.shapes
         if "kernel" in _current or "reason" in _current:
             with ROWS.open("a") as file:
                 file.write(json.dumps(_current, default=sorted) + "\n")
@@ -331,7 +327,6 @@ class Emulator:
 
         name = getattr(case.kernel_func, "__name__", str(case.kernel_func))
         _current["kernel"] = name
-        _current.setdefault("kernels", set()).add(_place(case.kernel_func))
         options = case.compiler_input
         device = options.platform_target.get_compile_target()
         ranks = case.inference_args.collective_ranks
@@ -344,7 +339,7 @@ class Emulator:
         _current["instructions"] = len(run.program)
         _current["latency_us"] = round(run.latency_ns / 1e3, 2)
         _current["verdict"] = _verdict(run.trace)
-        _current["findings"] = sorted({finding.kind for finding in run.findings})
+        _current["finding_count"] = len(run.findings)
         _current["first_finding"] = run.findings[0].sentence + f" ({run.findings[0].source})" if run.findings else ""
         if run.outputs is None:
             _current["right"] = None

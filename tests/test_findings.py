@@ -64,6 +64,16 @@ def test_a_tile_that_is_written_whole_may_be_read(values):
     assert found(reads_unwritten, values, rows=128) == []
 
 
+def changes_one_row(x):
+    nisa.tensor_copy(row := nl.ndarray((1, SHAPE[1]), x.dtype), nl.load(x[3:4]))
+    nisa.dma_copy(x[5:6], row)
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_an_argument_that_a_kernel_also_writes_holds_values(values):
+    assert found(changes_one_row, values) == []
+
+
 # -- overlapping allocations -----------------------------------------------------------------------
 
 

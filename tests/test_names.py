@@ -1,6 +1,6 @@
 """Every name that a release of the API documents is there, with its parameters and defaults.
 
-The lists in `names/` are made by `tests.census`; that of release 0.7 is read off its reference pages.
+The lists in `names/` are made by `tests.documented`; that of release 0.7 is read off its reference pages.
 """
 
 from __future__ import annotations
