@@ -38,6 +38,20 @@ def test_cores_exchange_tiles_and_meet_at_a_barrier():
     assert set(run.program.core) == {0, 1}
 
 
+def test_cores_meet_at_a_barrier_of_their_own_tiles():
+    @jit
+    def kernel(x):
+        core = nl.program_id(0)
+        tile = nl.load(x[core])
+        core_barrier(tile, (0, 1))
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        dma_copy(out[core], tile)
+        return out
+
+    x = normal(2, 128, 64)
+    np.testing.assert_array_equal(sim.run(kernel[2], x).outputs[0], x)
+
+
 def test_time_is_the_same_without_values():
     x = normal(2, 128, 64)
     assert sim.run(exchange[2], x).latency_ns == sim.run(exchange[2], x, values=False).latency_ns

@@ -13,7 +13,7 @@ from sim.nki.isa.issuing import NkiInstruction, issue, issue_transfer, member
 from sim.nki.lockstep import Place
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
-from sim.trace import Engine
+from sim.trace import Engine, Memory
 
 ENGINES = {
     "tensor": Engine.TENSOR,
@@ -82,7 +82,9 @@ def core_barrier(
     if on is None:
         raise InputError(f"{call}: engine: {engine}, must be a compute engine or sync", source=program.where())
     signal = issue(pair.SIGNAL, (data,), (on,), name, on)
-    key = (call, program, data.storage.index if isinstance(data, NkiTensor) else None)
+    # Tiles on chip are each core's own: there the cores meet on a line of the kernel.
+    shared = data.layout.memory is Memory.HBM
+    key = (call, program, data.storage.index if shared else program.where())
     signals = lockstep.meet(call, key, _members(wanted), signal, _all_signals)
     wait = issue(pair.WAIT, (data,), (on,), None, on)
     for other in signals:
