@@ -1,6 +1,6 @@
 """Writes docs/conformance.md: which public kernels run on the emulator, and with what result.
 
-    python tests/conformance.py FOLDER OUTCOMES.json PAGE.md     the outcomes that `tests/corpora.py --json` wrote
+python tests/conformance.py FOLDER OUTCOMES.json PAGE.md     the outcomes that `tests/corpora.py --json` wrote
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _counts(counted: list[Found], done: list[tuple[Case, Outcome]]) -> str:
     rows = [("corpus", "kernels", "ran", "right")]
     for corpus in dict.fromkeys(found.corpus for found in counted):
         kernels = [found.place for found in counted if found.corpus == corpus and found.line]
-        rows.append((corpus, str(len(kernels)), str(sum(k in ran for k in kernels)), str(sum(k in right for k in kernels))))
+        rows.append(
+            (corpus, str(len(kernels)), str(sum(k in ran for k in kernels)), str(sum(k in right for k in kernels)))
+        )
     rows.append(("all", *(str(sum(int(line[i]) for line in rows[1:])) for i in (1, 2, 3))))
     tests = [outcome.right is True for case, outcome in done if case.corpus == "nki/test"]
     return _lines(rows) + f"\nTests of `nki/test` that pass: {sum(tests)} of {len(tests)}.\n"

@@ -116,7 +116,9 @@ NESTED = [
 
 def cases(folder: Path) -> list[Case]:
     return [
-        Case(nested.corpus, nested.file, " of ".join(filter(None, (nested.kernel, nested.inside))), partial(run, nested))
+        Case(
+            nested.corpus, nested.file, " of ".join(filter(None, (nested.kernel, nested.inside))), partial(run, nested)
+        )
         for nested in NESTED
         if (folder / nested.file).is_file()
     ]

@@ -315,7 +315,9 @@ class NkiTensor(View):
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """One row of dimension 0 for each partition of the index tensor (gather)."""
         if dim != 0 or self.layout.pitch:
-            raise self._fault(f"vector_select: dim: {dim}, only dimension 0 of an HBM tensor can be selected by a vector")
+            raise self._fault(
+                f"vector_select: dim: {dim}, only dimension 0 of an HBM tensor can be selected by a vector"
+            )
         self._direct("vector_select")
         if vector_offset.size != vector_offset.shape[0]:
             shape = vector_offset.shape

@@ -6,10 +6,10 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from sim.packets import first_packets, packets
 from sim.program import Form, Role
 from sim.record.memory import record_codes
 from sim.record.rows import Rows
-from sim.packets import first_packets, packets
 from sim.schedule import Schedule
 from sim.trace import NONE, Memory, Packets, Strings, Transfers, Wait
 
@@ -56,11 +56,10 @@ def _ahead(timed: Schedule) -> np.ndarray:
     """The transfer that each one waited for: the last that held the HBM or the DMA engine that it ended on; else -1."""
     program, moved = timed.program, timed.transfers
     number = moved.instruction
-    core = program.core[number].astype(np.int64)
     found = np.full(number.size, NONE, np.int64)
     uses = np.array([form.dma is not None and form.dma.hbm_ps > 0 for form in program.forms] or [False], bool)
     shared = np.flatnonzero(uses[program.form[number]])
-    in_turn = _followed(shared[np.lexsort((number[shared], moved.arrival[shared], core[shared]))], core)
+    in_turn = _followed(shared[np.lexsort((moved.turn[shared], moved.core[shared]))], moved.core)
     narrow = moved.wait == Wait.BANDWIDTH
     found[narrow] = in_turn[narrow]
     queued = np.flatnonzero(moved.wait == Wait.QUEUE)
@@ -79,15 +78,13 @@ def _followed(order: np.ndarray, lane: np.ndarray) -> np.ndarray:
 
 def _engine_holder(timed: Schedule, queued: np.ndarray) -> np.ndarray:
     """The transfer whose packet came right before the last packet of each of these."""
-    program, moved = timed.program, timed.transfers
-    count = np.diff(moved.packet_start)
-    owner = np.repeat(np.arange(count.size), count)
-    engines = int(program.device["dma_engines_nc"])
-    piece = np.arange(owner.size) - moved.packet_start[owner]
-    lane = program.core[moved.instruction[owner]] * engines + (moved.first_engine[owner] + piece) % engines
-    before = _followed(np.lexsort((moved.packets[:, 0], lane)), lane)
-    by_end = np.lexsort((np.arange(owner.size), moved.packets[:, 1], owner))
-    last = by_end[moved.packet_start[queued + 1] - 1]
+    moved, engines = timed.transfers, int(timed.program.device["dma_engines_nc"])
+    first, times = first_packets(timed), packets(timed)
+    owner = np.repeat(np.arange(moved.turn.size), np.diff(first))
+    lane = moved.core[owner] * engines + (moved.first_engine[owner] + np.arange(owner.size) - first[owner]) % engines
+    before = _followed(np.lexsort((moved.turn[owner], lane)), lane)
+    by_end = np.lexsort((np.arange(owner.size), times[:, 1], owner))
+    last = by_end[first[queued + 1] - 1]
     return np.where(before[last] >= 0, owner[before[last]], NONE)
 
 

@@ -502,9 +502,7 @@ EXPONENTIAL = [
 
 def quantized(t, p=32, n=32, of="bfloat16", to=X4, width=None, scale="uint8", memory="sbuf"):
     width = n // 4 if width is None else width
-    return nisa.quantize_mx(
-        t.s(p, width, dtype=to), t.at(memory, p, n, dtype=of), t.s(p, width, dtype=scale)
-    )
+    return nisa.quantize_mx(t.s(p, width, dtype=to), t.at(memory, p, n, dtype=of), t.s(p, width, dtype=scale))
 
 
 QUANTIZE = [

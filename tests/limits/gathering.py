@@ -11,9 +11,7 @@ INT32 = 2**31
 
 
 def gathered(t, p=16, n=16, index="uint16", per=1, valid=None, source=16, to="float32", memory="sbuf"):
-    return nisa.local_gather(
-        t.s(p, n, dtype=to), t.at(memory, source, 64), t.s(p, 1, dtype=index), per, valid
-    )
+    return nisa.local_gather(t.s(p, n, dtype=to), t.at(memory, source, 64), t.s(p, 1, dtype=index), per, valid)
 
 
 def masked(t, pattern=((1, 8),), op=nl.equal, memory="sbuf", on_false=0.0, **named):

@@ -185,9 +185,7 @@ def _time(record: Record, call: Call, id: str, result: Result) -> Comparison:
     estimate, own = result.times[call.compare], call is record.ours
     families = () if own else record.families
     level = "kernel" if not own else "our kernel"
-    return Comparison(
-        id, level, call.compare, record.value_ns, estimate, "ns", call.device, low, high, families
-    )
+    return Comparison(id, level, call.compare, record.value_ns, estimate, "ns", call.device, low, high, families)
 
 
 def _counters(record: Record, call: Call, id: str, result: Result) -> Iterator[Comparison]:

@@ -111,7 +111,9 @@ def tensor_scalar_reduce(
     command = member(reduce_cmd, enums.reduce_cmd, call, "reduce_cmd")
     _check_initial(call, "reduce_init", reduce_init, command)
     if reduce_init is not None and command != "load_reduce":
-        raise InputError(f"nki.isa.{call}: reduce_init: given with {command}, must be load_reduce", source=builder().where())
+        raise InputError(
+            f"nki.isa.{call}: reduce_init: given with {command}, must be load_reduce", source=builder().where()
+        )
     views0, column0, value0 = split(operand0)
     views1, column1, value1 = split(reduce_init)
     operator = functions.alu(op0, call, "op0")
