@@ -95,7 +95,7 @@ CALLS = {
     "local_gather": lambda t: nisa.local_gather(t(16, 16), t(16, 8), t(16, 1, dtype=U16)),
     "nc_n_gather": lambda t: nisa.nc_n_gather(t(4, 6), t(4, 8), t(4, 6, dtype=U32)),
     "nonzero_with_count": lambda t: nisa.nonzero_with_count(t(16, 7, dtype=I32), t(16, 6)),
-    "sequence_bounds": lambda t: nisa.sequence_bounds(t(1, 2, 6), t(1, 6)),
+    "sequence_bounds": lambda t: nisa.sequence_bounds(t(1, 2, 6), t(1, 6, dtype=I32)),
     "tensor_partition_reduce": lambda t: nisa.tensor_partition_reduce(t(1, 6), nl.add, t(4, 6)),
     "topk": lambda t: nisa.topk(t(16, 3, dtype=BF16), t(16, 3, dtype=U32), t(16, 2, dtype=BF16), 20),
     "rng": lambda t: nisa.rng(t(4, 6, dtype=U32)),

@@ -110,7 +110,7 @@ def test_an_offset_outside_is_an_error_unless_it_is_to_be_skipped():
 
     x = normal(8, 6)
     np.testing.assert_array_equal(sim.run(kernel(nisa.oob_mode.skip), x).outputs[0], 1)
-    with pytest.raises(InputError, match="dma_copy: offset 100: bytes 2400 to 2424 reach outside the 192 of `x`"):
+    with pytest.raises(InputError, match="dma_copy: src: offset 100: bytes 2400 to 2424 reach outside the 192 of `x`"):
         sim.run(kernel(nisa.oob_mode.error), x)
 
 

@@ -169,8 +169,8 @@ def describe_transpose(
     dst, src = layouts[:2]
     _reach(("dst", dst), ("src", src))
     source = src if indirect is None else indirect.layout
-    if mode not in (UNKNOWN, "hwdge" if indirect is None else "swdge"):
-        fail(f"dge_mode: {mode}, must be unknown or {'hwdge' if indirect is None else 'swdge'}")
+    # "none" stands in the list of modes of the reference but not among the valid ones; public kernels pass it.
+    checks.one_of("dge_mode", mode, (UNKNOWN, "hwdge", "none") if indirect is None else (UNKNOWN, "swdge"))
     checks.same_dtype("src", src, "dst", dst)
     ndim = len(source.shape)
     if AXES.get(ndim) != axes:

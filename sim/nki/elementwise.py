@@ -108,7 +108,7 @@ def combine(op: Function, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     A number or a [P, 1] tile beside a tile is a `tensor_scalar`; two tiles are a `tensor_tensor`.
     """
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
-        raise InputError(f"nl.{op.name}: at least one of x, y must be a tile", source=builder().where())
+        raise InputError(f"nl.{op.name}: x, y: {x!r} and {y!r}, at least one must be a tile", source=builder().where())
     kind = result_dtype(x, y, dtype)
     x, y = (load_operand(side) for side in (x, y))
     if not isinstance(y, NkiTensor):

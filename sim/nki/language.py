@@ -84,7 +84,7 @@ def _region(buffer: Any) -> MemoryRegion:
         return MemoryRegion(name)
     except ValueError:
         raise InputError(
-            f"buffer {buffer!r} is no memory",
+            f"nl.ndarray: buffer: {buffer!r} is no memory",
             source=builder().where(),
             remedy="use nl.sbuf, nl.psum, nl.hbm, nl.shared_hbm",
         ) from None
@@ -105,7 +105,7 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
     try:
         kind = dtypes.parse(dtype)
     except InputError as error:
-        raise InputError(f"nl.ndarray: {error.message}", source=program.where()) from None
+        raise InputError(f"nl.ndarray: {error.message}", source=program.where(), remedy=error.remedy) from None
     known = _checked.get((sizes, buffer))
     if known is None:
         known = _checked[sizes, buffer] = _check(program, sizes, buffer)
@@ -238,7 +238,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Load a 2-D HBM tile transposed into a new SBUF tile."""
     _check_tensor("load_transpose2d", "src", src)
     if len(src.shape) != 2:
-        raise InputError(f"nl.load_transpose2d: src has {src.ndim} dimensions, not 2", source=builder().where())
+        raise InputError(f"nl.load_transpose2d: src: {src.ndim} dimensions, must be 2", source=builder().where())
     tile = ndarray((src.shape[1], src.shape[0]), src.dtype)
     isa.dma_transpose(tile, src)
     return tile if dtype is None or dtypes.parse(dtype) == src.dtype else copy(tile, dtype)
@@ -270,7 +270,9 @@ def broadcast_to(x: NkiTensor, shape: tuple[int, ...], dtype: Any = None) -> Nki
     if x.shape == wanted:
         return x
     if len(wanted) != x.ndim or any(have not in (1, want) for have, want in zip(x.shape, wanted)):
-        raise InputError(f"nl.broadcast_to: {list(x.shape)} cannot become {list(wanted)}", source=builder().where())
+        raise InputError(
+            f"nl.broadcast_to: shape: {list(x.shape)} cannot become {list(wanted)}", source=builder().where()
+        )
     tile = broadcast_partitions(x, wanted[0], dtype) if x.shape[0] != wanted[0] else x
     return tile if tile.shape == wanted else copy(tile.broadcast_to(wanted), dtype)
 

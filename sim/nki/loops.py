@@ -27,7 +27,7 @@ class Loop:
         try:
             self.numbers = range(_bound(first), _bound(last), int(step))
         except (TypeError, ValueError) as error:
-            fault = f"nl.{kind}: start, stop and step are {start!r}, {stop!r}, {step!r}: {error}"
+            fault = f"nl.{kind}: start, stop, step: {start!r}, {stop!r}, {step!r}, must be integers: {error}"
             raise InputError(fault, source=program.where()) from None
         self._kind, self._source, self._dynamic = kind, program.here(), dynamic
 

@@ -24,7 +24,7 @@ def num_programs(axes: Any = 0) -> int:
 
 def _along(call: str, values: tuple[int, ...], axis: Any) -> int:
     if not isinstance(axis, int) or not 0 <= axis < len(values):
-        raise InputError(f"nl.{call}: axis {axis!r} of a launch grid of {len(values)} axes", source=builder().where())
+        raise InputError(f"nl.{call}: axis: {axis!r} of a launch grid of {len(values)} axes", source=builder().where())
     return int(values[axis])
 
 

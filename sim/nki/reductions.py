@@ -21,7 +21,7 @@ def _axes(x: NkiTensor, axis: Any, call: str) -> tuple[int, ...]:
     axes = tuple(sorted(a % x.ndim for a in wanted))
     if axes != tuple(range(x.ndim - len(axes), x.ndim)) or 0 in axes:
         raise InputError(
-            f"nl.{call}: axis {axis} of {list(x.shape)}: only trailing free dimensions can be reduced",
+            f"nl.{call}: axis: {axis} of {list(x.shape)}, only trailing free dimensions can be reduced",
             source=builder().where(),
         )
     return axes

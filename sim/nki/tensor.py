@@ -155,8 +155,9 @@ class NkiTensor(View):
         try:
             layout, delta = slice_layout(self.layout, items)
         except InputError as error:
-            raise self._fault(error.message) from None
-        self._keep_partition("index", not self._gathers or layout.shape[:1] == self.shape[:1])
+            raise self._fault(None, error.message) from None
+        if self._gathers and layout.shape[:1] != self.shape[:1]:
+            raise self._fault(None, f"index {key!r} cuts dimension 0, whose rows an index names")
         return NkiTensor(self.storage, layout, self.offset + delta, self.indirection)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -166,7 +167,8 @@ class NkiTensor(View):
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         if not 0 <= start < end <= self.shape[dim] or step < 1:
-            raise self._fault(f"slice: {start}:{end}:{step} does not fit dimension {dim} of size {self.shape[dim]}")
+            fault = f"start, end, step: {start}:{end}:{step} does not fit dimension {dim} of size {self.shape[dim]}"
+            raise self._fault("slice", fault)
         return self[(slice(None),) * dim + (slice(start, end, step),)]
 
     def select(self, dim: int, index: Any) -> NkiTensor:
@@ -174,7 +176,7 @@ class NkiTensor(View):
         if isinstance(index, NkiTensor):
             return self._dynamic(dim, index, drop=True)
         if not 0 <= index < self.shape[dim]:
-            raise self._fault(f"select: index {index} is outside dimension {dim} of size {self.shape[dim]}")
+            raise self._fault("select", f"index: {index} is outside dimension {dim} of size {self.shape[dim]}")
         return self[(slice(None),) * dim + (index,)]
 
     # -- views -------------------------------------------------------------------------------------
@@ -182,19 +184,19 @@ class NkiTensor(View):
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         dims = tuple(dims)
         if sorted(dims) != list(range(self.ndim)):
-            raise self._fault(f"permute: {dims} is not an order of {self.ndim} dimensions")
-        self._keep_partition("permute", dims[0] == 0)
+            raise self._fault("permute", f"dims: {dims} is not an order of {self.ndim} dimensions")
+        self._keep_partition("permute", "dims", dims, dims[0] == 0)
         layout = self.layout
         return self._with(tuple(layout.shape[d] for d in dims), tuple(layout.strides[d] for d in dims))
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         if self.shape[dim] != 1:
-            raise self._fault(f"broadcast: dimension {dim} has size {self.shape[dim]}, only 1 can be repeated")
-        self._keep_partition("broadcast", dim != 0)
+            raise self._fault("broadcast", f"dim: dimension {dim} has size {self.shape[dim]}, only 1 can be repeated")
+        self._keep_partition("broadcast", "dim", dim, dim != 0)
         return self._with(_put(self.layout.shape, dim, size), _put(self.layout.strides, dim, 0))
 
     def expand_dim(self, dim: int) -> NkiTensor:
-        self._keep_partition("expand_dim", dim != 0)
+        self._keep_partition("expand_dim", "dim", dim, dim != 0)
         shape, strides = list(self.layout.shape), list(self.layout.strides)
         shape.insert(dim, 1)
         strides.insert(dim, 0)
@@ -202,15 +204,15 @@ class NkiTensor(View):
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
         if self.shape[dim] != 1:
-            raise self._fault(f"squeeze_dim: dimension {dim} has size {self.shape[dim]}, not 1")
-        self._keep_partition("squeeze_dim", dim != 0)
+            raise self._fault("squeeze_dim", f"dim: dimension {dim} has size {self.shape[dim]}, must be 1")
+        self._keep_partition("squeeze_dim", "dim", dim, dim != 0)
         shape, strides = list(self.layout.shape), list(self.layout.strides)
         del shape[dim], strides[dim]
         return self._with(tuple(shape), tuple(strides))
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
-        self._keep_partition("reshape_dim", dim != 0 or len(shape) == 1)
-        sizes = _infer(tuple(shape), self.shape[dim], self._fault)
+        self._keep_partition("reshape_dim", "dim", dim, dim != 0 or len(shape) == 1)
+        sizes = self._infer("reshape_dim", tuple(shape), self.shape[dim])
         stride, strides = self.layout.strides[dim], []
         for size in reversed(sizes):
             strides.append(stride)
@@ -222,11 +224,12 @@ class NkiTensor(View):
         )
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
-        self._keep_partition("flatten_dims", start_dim != 0)
+        self._keep_partition("flatten_dims", "start_dim", start_dim, start_dim != 0)
         shape, strides = self.layout.shape, self.layout.strides
         blocks = merge_dims(shape[start_dim : end_dim + 1], strides[start_dim : end_dim + 1])
         if len(blocks) > 1:
-            raise self._fault(f"flatten_dims: dimensions {start_dim} to {end_dim} are not contiguous in memory")
+            fault = f"start_dim, end_dim: dimensions {start_dim} to {end_dim} are not contiguous in memory"
+            raise self._fault("flatten_dims", fault)
         size, stride = blocks[0] if blocks else (1, self.layout.itemsize)
         return self._with(
             (*shape[:start_dim], size, *shape[end_dim + 1 :]), (*strides[:start_dim], stride, *strides[end_dim + 1 :])
@@ -236,12 +239,12 @@ class NkiTensor(View):
         """The same elements in another shape; `new_shape` is what NKI 0.4 called it."""
         shape = new_shape if shape is None else shape
         sizes = (shape, *more) if more or isinstance(shape, int) else tuple(shape)
-        sizes = _infer(tuple(as_int(s) for s in sizes), self.size, self._fault)
-        self._keep_partition(f"reshape: {list(self.shape)} to {list(sizes)}", sizes[0] == self.shape[0])
+        sizes = self._infer("reshape", tuple(as_int(s) for s in sizes), self.size)
+        self._keep_partition("reshape", "shape", list(sizes), sizes[0] == self.shape[0])
         try:
             layout = reshape_layout(self.layout, sizes)
         except InputError as error:
-            raise self._fault(error.message) from None
+            raise self._fault("reshape", f"shape: {error.message}") from None
         return NkiTensor(self.storage, layout, self.offset, self.indirection)
 
     def rearrange(self, src_pattern: tuple, dst_pattern: tuple, fixed_sizes: dict[str, int] | None = None) -> NkiTensor:
@@ -257,7 +260,8 @@ class NkiTensor(View):
         groups = [(item,) if isinstance(item, str) else tuple(item) for item in dst_pattern]
         order = [name for group in groups for name in group]
         if sorted(order) != sorted(names):
-            raise self._fault(f"rearrange: {src_pattern} and {dst_pattern} do not name the same dimensions")
+            fault = f"dst_pattern: {dst_pattern} and {src_pattern} do not name the same dimensions"
+            raise self._fault("rearrange", fault)
         view = view.permute(tuple(names.index(name) for name in order))
         for dim, group in enumerate(groups):
             view = view.flatten_dims(dim, dim + len(group) - 1) if len(group) > 1 else view
@@ -267,14 +271,16 @@ class NkiTensor(View):
         """The same bytes as another dtype; the last dimension scales by the ratio of the sizes."""
         target = dtypes.parse(dtype)
         old, size = self.layout, self.layout.itemsize
-        self._direct("view")
+        self._direct("view", "dtype")
         if target.itemsize == size:
             return self._as(old.shape, old.strides, target)
         if old.strides[-1] != size and old.shape[-1] > 1:
-            raise self._fault(f"view: the last dimension is not contiguous, it cannot become {dtypes.short(target)}")
+            fault = f"dtype: {dtypes.short(target)} needs a last dimension that is contiguous in memory"
+            raise self._fault("view", fault)
         count = old.shape[-1] * size
         if count % target.itemsize:
-            raise self._fault(f"view: {old.shape[-1]} elements of {size} bytes are no whole {dtypes.short(target)}")
+            fault = f"dtype: {old.shape[-1]} elements of {size} bytes are no whole {dtypes.short(target)}"
+            raise self._fault("view", fault)
         return self._as((*old.shape[:-1], count // target.itemsize), (*old.strides[:-1], target.itemsize), target)
 
     reinterpret_cast = view
@@ -292,9 +298,9 @@ class NkiTensor(View):
         target = self.layout.dtype if dtype is None else dtypes.parse(dtype)
         size = target.itemsize
         if scalar_offset is not None and vector_offset is not None:
-            raise self._fault("ap: scalar_offset and vector_offset are both given, must be one of them")
+            raise self._fault("ap", "scalar_offset, vector_offset: both are given, must be one of them")
         if scalar_offset is not None or vector_offset is not None:
-            self._direct("ap")
+            self._direct("ap", "scalar_offset" if vector_offset is None else "vector_offset")
         shape = tuple(as_int(count) for _, count in pattern)
         strides = tuple(as_int(stride) * size for stride, _ in pattern)
         layout = Layout(shape, strides, target, self.layout.memory, self.layout.pitch)
@@ -315,13 +321,12 @@ class NkiTensor(View):
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """One row of dimension 0 for each partition of the index tensor (gather)."""
         if dim != 0 or self.layout.pitch:
-            raise self._fault(
-                f"vector_select: dim: {dim}, only dimension 0 of an HBM tensor can be selected by a vector"
-            )
-        self._direct("vector_select")
+            fault = f"dim: {dim} of a tensor in {self.layout.memory.name}, must be 0 of one in HBM"
+            raise self._fault("vector_select", fault)
+        self._direct("vector_select", "vector_offset")
         if vector_offset.size != vector_offset.shape[0]:
-            shape = vector_offset.shape
-            raise self._fault(f"vector_select: vector_offset: shape {list(shape)}, must be [{shape[0]}, 1]")
+            fault = f"vector_offset: shape {list(vector_offset.shape)}, must be [{vector_offset.shape[0]}, 1]"
+            raise self._fault("vector_select", fault)
         view = self._with((vector_offset.shape[0], *self.shape[1:]), self.layout.strides)
         return NkiTensor(self.storage, view.layout, self.offset, Index(vector_offset, True, self.layout.strides[0]))
 
@@ -353,8 +358,8 @@ class NkiTensor(View):
         return NkiTensor(self.storage, layout, self.offset, self.indirection)
 
     def _dynamic(self, dim: int, index: NkiTensor, drop: bool) -> NkiTensor:
-        self._direct("select")
-        self._keep_partition("select", dim != 0)
+        self._direct("select", "index")
+        self._keep_partition("select", "dim", dim, dim != 0)
         keep = [d for d in range(self.ndim) if d != dim or not drop]
         view = self._with(tuple(self.shape[d] for d in keep), tuple(self.layout.strides[d] for d in keep))
         return view._at(index, self.layout.strides[dim])
@@ -386,20 +391,39 @@ class NkiTensor(View):
         """Whether an index names the rows of dimension 0."""
         return self.indirection is not None and self.indirection.vector
 
-    def _direct(self, call: str) -> None:
+    def _direct(self, call: str, argument: str) -> None:
         if self.indirection is not None:
-            raise self._fault(f"{call}: the view is indirect already, only one dynamic offset is possible")
+            raise self._fault(call, f"{argument}: the view is indirect already, only one dynamic offset is possible")
 
-    def _keep_partition(self, call: str, kept: bool) -> None:
+    def _keep_partition(self, call: str, argument: str, value: Any, kept: bool) -> None:
         if kept:
             return
         if self.layout.pitch:
-            raise self._fault(f"{call}: dimension 0 of an on-chip tensor is the partition and stays first")
+            fault = f"{argument}: {value}, dimension 0 of an on-chip tensor is the partition and stays first"
+            raise self._fault(call, fault)
         if self._gathers:
-            raise self._fault(f"{call}: an index names the rows of dimension 0, which stays as it is")
+            raise self._fault(
+                call, f"{argument}: {value}, an index names the rows of dimension 0, which stays as it is"
+            )
 
-    def _fault(self, message: str) -> InputError:
-        return InputError(f"{self.name} {list(self.shape)}: {message}", source=builder().where())
+    def _infer(self, call: str, shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+        """The shape with its one -1 filled in."""
+        if shape.count(-1) > 1:
+            raise self._fault(call, f"shape: {list(shape)} has more than one -1")
+        if -1 in shape:
+            rest = prod(s for s in shape if s != -1)
+            if rest == 0 or size % rest:
+                raise self._fault(call, f"shape: {size} elements do not divide into {list(shape)}")
+            shape = tuple(size // rest if s == -1 else s for s in shape)
+        if prod(shape) != size:
+            raise self._fault(call, f"shape: {size} elements do not fill {list(shape)}")
+        return shape
+
+    def _fault(self, call: str | None, message: str) -> InputError:
+        """What is wrong with a method's argument, or with an index."""
+        tensor = f"`{self.name}` {list(self.shape)}"
+        where = builder().where()
+        return InputError(f"NkiTensor.{call}: {message}; {tensor}" if call else f"{tensor}: {message}", source=where)
 
 
 def _item(item: Any) -> Any:
@@ -432,17 +456,3 @@ def _item(item: Any) -> Any:
 
 def _put(values: tuple[int, ...], dim: int, value: int) -> tuple[int, ...]:
     return (*values[:dim], value, *values[dim + 1 :])
-
-
-def _infer(shape: tuple[int, ...], size: int, fault: Any) -> tuple[int, ...]:
-    """The shape with its one -1 filled in."""
-    if shape.count(-1) > 1:
-        raise fault(f"reshape: {list(shape)} has more than one -1")
-    if -1 in shape:
-        rest = prod(s for s in shape if s != -1)
-        if rest == 0 or size % rest:
-            raise fault(f"reshape: {size} elements do not divide into {list(shape)}")
-        shape = tuple(size // rest if s == -1 else s for s in shape)
-    if prod(shape) != size:
-        raise fault(f"reshape: {size} elements do not fill {list(shape)}")
-    return shape

@@ -6,7 +6,7 @@ import sim.nki.language as nl
 from sim.nki import isa as nisa
 from sim.nki.functions import AluOp
 from tests.limits.limit import Limit, Table, newer
-from tests.limits.tiles import ADD, BIT, EXP, MAX, MUL, X4, G, S, T, V, flags, half
+from tests.limits.tiles import ADD, BIT, EXP, MAX, MUL, X4, G, S, T, V, flags
 
 ABS, RSQRT = AluOp("abs"), nl.rsqrt
 

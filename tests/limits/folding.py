@@ -7,7 +7,18 @@ from sim.nki import isa as nisa
 from sim.nki.functions import AluOp
 from tests.limits.limit import Limit, Table, newer
 from tests.limits.tiles import (
-    ADD, BIT, EXP, IDLE, LOAD_REDUCE, MAX, MUL, REDUCE, RESET, RESET_REDUCE, X4, flags, half,
+    ADD,
+    BIT,
+    EXP,
+    IDLE,
+    LOAD_REDUCE,
+    MAX,
+    MUL,
+    REDUCE,
+    RESET,
+    RESET_REDUCE,
+    X4,
+    flags,
 )  # fmt: skip
 
 
@@ -134,7 +145,8 @@ CUMULATION = [
         nl.subtract,
         "op1 | power | must be one of add, subtract",
     ),
-    Limit("the first operator is arithmetic", lambda t, op: cumulated(t, op), BIT, MAX, "op0 | bitwise_and | arithmetic"),
+    Limit("the first operator is arithmetic", lambda t, op: cumulated(t, op), BIT, MAX,
+              "op0 | bitwise_and | arithmetic"),
     Limit("the first operator is there", lambda t, op: cumulated(t, op), None, ADD, "op0 | None | arithmetic operator"),
     Limit(
         "32-bit integers are not taken",
@@ -236,7 +248,8 @@ SELECT = [
 
 RANGE = [
     newer(lambda t: ranged(t), "range_select", "trn1", 3, "trn2"),
-    Limit("bounds are fp32", lambda t, d: ranged(t, low=d), "bfloat16", "float32", "bound0 | bfloat16 | must be float32"),
+    Limit("bounds are fp32", lambda t, d: ranged(t, low=d), "bfloat16", "float32",
+              "bound0 | bfloat16 | must be float32"),
     Limit("bounds are columns", lambda t, n: ranged(t, width=n), 2, 1, "bound0 | [8, 2] | [8, 1]"),
     Limit("the tile holds floats", lambda t, d: ranged(t, of=d), "int16", "float16",
           "on_true_tile | int16 | must be a float"),
@@ -263,7 +276,8 @@ EIGHT = {
               "src | 7 elements | 8"),
         Limit("a partition has at most 16384 elements", lambda t, n: nisa.max8(t.s(8, 8), t.s(8, n)), 16385, 16384,
               "src | 16385 elements | 16384"),
-        Limit("the result is eight values", lambda t, n: nisa.max8(t.s(8, n), t.s(8, 16)), 9, 8, "dst | 9 elements | 8"),
+        Limit("the result is eight values", lambda t, n: nisa.max8(t.s(8, n), t.s(8, 16)), 9, 8,
+              "dst | 9 elements | 8"),
         Limit("src has at most 3 dimensions", lambda t, s: nisa.max8(t.s(8, 8), t.s(*s)), (8, 2, 2, 4), (8, 4, 4),
               "src | 4 dimensions | at most 3"),
         Limit("the result has 2 dimensions", lambda t, s: nisa.max8(t.s(*s), t.s(8, 16)), (8, 2, 4), (8, 8),
@@ -369,7 +383,8 @@ ACTIVATE2 = [
           "bfloat16", "float32", "imm1 | bfloat16 | imm0 has float32", "trn3"),
     Limit("imm0 is a number or a column", lambda t, n: activated2(t, imm0=t.s(8, n)), 2, 1,
           "imm0 | [8, 2] | [8, 1]", "trn3"),
-    Limit("the fold is one of five", lambda t, op: activated2(t, reduce_op=op, reduce_cmd=RESET_REDUCE), MUL, nl.abs_max,
+    Limit("the fold is one of five", lambda t, op: activated2(t, reduce_op=op, reduce_cmd=RESET_REDUCE), MUL,
+              nl.abs_max,
           "reduce_op | multiply | must be one of add, maximum, minimum", "trn3"),
     Limit("the fold is a column of data's partitions", lambda t, p: activated2(t, reduce_res=t.s(p, 1)), 4, 8,
           "reduce_res | [4, 1] | [8, 1]", "trn3"),

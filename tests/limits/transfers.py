@@ -5,7 +5,7 @@ from __future__ import annotations
 import sim.nki.language as nl
 from sim.nki import isa as nisa
 from tests.limits.limit import Limit, Table, newer
-from tests.limits.tiles import ADD, MAX, X4, G, S, T, V, half, row
+from tests.limits.tiles import ADD, MAX, X4, G, S, V, half, row
 
 HARDWARE, SOFTWARE, STATIC = nisa.dge_mode.hwdge, nisa.dge_mode.swdge, nisa.dge_mode.none
 SKIP, ERROR = nisa.oob_mode.skip, nisa.oob_mode.error
@@ -43,11 +43,13 @@ COPY = [
           "priority | 4 | must be 0 to 3", "trn3"),
     Limit("hardware descriptors come with v3", lambda t, _: nisa.dma_copy(t.s(8, 8), t.h(8, 8), dge_mode=HARDWARE),
           None, None, "dge_mode | hwdge | NeuronCore-v3", "trn1", "trn2"),
-    Limit("hardware descriptors keep the dtype", lambda t, d: nisa.dma_copy(t.s(8, 8, dtype=d), t.h(8, 8), dge_mode=HARDWARE),
+    Limit("hardware descriptors keep the dtype", lambda t,
+              d: nisa.dma_copy(t.s(8, 8, dtype=d), t.h(8, 8), dge_mode=HARDWARE),
           "bfloat16", "float32", "dst | bfloat16 | src has float32"),
     Limit("packed numbers are moved as they are", lambda t, d: nisa.dma_copy(t.s(8, 8, dtype=d), t.h(8, 8, dtype=X4)),
           "float32", X4, "dst | float32 | float8_e5m2_x4"),
-    Limit("a gather needs software descriptors", lambda t, mode: nisa.dma_copy(half(t, 16, 64), row(t, 16, 64), dge_mode=mode),
+    Limit("a gather needs software descriptors", lambda t,
+              mode: nisa.dma_copy(half(t, 16, 64), row(t, 16, 64), dge_mode=mode),
           HARDWARE, SOFTWARE, "dge_mode | hwdge | swdge"),
     Limit("rows are found on one side only", both_gather, True, False, "dst and src | vector_offset | both"),
     Limit("rows are found in HBM", on_chip_rows, "sbuf", "hbm", "src | SBUF | must be in HBM"),
@@ -96,10 +98,11 @@ TRANSPOSE = [
     Limit("a transpose keeps the dtype", lambda t, d: nisa.dma_transpose(t.s(8, 16, dtype=d), t.h(16, 8)),
           "bfloat16", "float32", "dst | bfloat16 | src has float32"),
     Limit("descriptors are the hardware's or the compiler's", lambda t, mode: turned(t, mode=mode), SOFTWARE, HARDWARE,
-          "dge_mode | swdge | unknown or hwdge"),
+          "dge_mode | swdge | must be one of unknown, hwdge, none"),
     Limit("the hardware turns 2-byte elements", lambda t, d: turned(t, of=d), "float32", "float16",
           "src | float32 | 2-byte"),
-    Limit("the hardware turns rows of at most 128", lambda t, n: turned(t, (1, 16, n), to=(128, 16, 1) if n > 128 else None),
+    Limit("the hardware turns rows of at most 128", lambda t,
+              n: turned(t, (1, 16, n), to=(128, 16, 1) if n > 128 else None),
           129, 128, "src | last dimension 129 | 128") ._replace(
               call=lambda t, n: turned(t, (1, 16, n)) if n == 128 else nisa.dma_transpose(
                   t.h(n, 16, 1, dtype="bfloat16"), t.h(1, 16, n, dtype="bfloat16"), dge_mode=HARDWARE)),
@@ -115,8 +118,9 @@ TRANSPOSE = [
     Limit("a priority is 0 to 3", lambda t, x: turned(t, priority=x), -1, 0, "priority | -1 | must be 0 to 3", "trn3"),
     newer(lambda t: gathered(t), "vector_offset", "trn1", 3, "trn2"),
     Limit("a gather's descriptors are software's", lambda t, mode: gathered(t, mode=mode), HARDWARE, SOFTWARE,
-          "dge_mode | hwdge | unknown or swdge"),
-    Limit("a gather turns 2-byte elements", lambda t, d: gathered(t, of=d), "float32", "float16", "src | float32 | 2-byte"),
+          "dge_mode | hwdge | must be one of unknown, swdge"),
+    Limit("a gather turns 2-byte elements", lambda t, d: gathered(t, of=d), "float32", "float16",
+              "src | float32 | 2-byte"),
     Limit("a gather turns rows of at most 128", lambda t, n: nisa.dma_transpose(
               t.h(n, 16, dtype="bfloat16"), row(t, 16, n)), 129, 128, "src | last dimension 129 | 128"),
     Limit("gathered rows come in sixteens", lambda t, n: gathered(t, n, index=indices(t, 32, 1)), 24, 32,
@@ -128,7 +132,8 @@ TRANSPOSE = [
           "src: vector_offset | [16, 1] | 32 indices"),
     Limit("partitions of indices come in sixteens", lambda t, p: gathered(t, index=indices(t, p, 1)), 24, 32,
           "src: vector_offset | 24 partitions | multiple of 16"),
-    Limit("several columns of indices fill all partitions", lambda t, p: gathered(t, 128, index=indices(t, p, 2)), 64, 128,
+    Limit("several columns of indices fill all partitions", lambda t, p: gathered(t, 128, index=indices(t, p, 2)), 64,
+              128,
           "src: vector_offset | [64, 2] | 128 partitions"),
     Limit("indices have 2 dimensions", lambda t, s: gathered(t, index=indices(t, *s)), (16, 1, 1), (16, 1),
           "src: vector_offset | [16, 1, 1] | 2 dimensions"),
@@ -149,14 +154,16 @@ def gather_sum(t, plain=1, memory="sbuf"):
 
 COMPUTE = [
     Limit("only sums are formed", lambda t, op: summed(t, op), MAX, ADD, "reduce_op | maximum | must be one of add"),
-    Limit("up to 16 tensors are summed", lambda t, n: summed(t, count=n), 17, 16, "srcs | 17 tensors | must be 1 to 16"),
+    Limit("up to 16 tensors are summed", lambda t, n: summed(t, count=n), 17, 16,
+              "srcs | 17 tensors | must be 1 to 16"),
     Limit("a tensor is summed", lambda t, n: summed(t, count=n), 0, 1, "srcs | 0 tensors | must be 1 to 16"),
     Limit("scales are 1", lambda t, x: summed(t, scales=[x]), 2.0, 1.0, "scales | [2.0] | must be 1.0"),
     Limit("each source has a scale", lambda t, n: summed(t, scales=[1.0] * n), 2, 1, "scales | 2 numbers | must be 1"),
     Limit("sources have dst's elements", lambda t, n: summed(t, n=n), 7, 8, "srcs[0] | 56 elements | dst has 64"),
     Limit("indexed rows have one partner", lambda t, n: gather_sum(t, n), 2, 1,
           "srcs | 3 tensors with 1 vector_offset | must be 2 with 1"),
-    Limit("the partner is in SBUF", lambda t, m: gather_sum(t, memory=m), "hbm", "sbuf", "srcs | HBM | must be in SBUF"),
+    Limit("the partner is in SBUF", lambda t, m: gather_sum(t, memory=m), "hbm", "sbuf",
+              "srcs | HBM | must be in SBUF"),
     Limit("indices occur once", lambda t, x: summed(t, unique_indices=x), False, True,
           "unique_indices | False | not supported yet"),
     Limit("PSUM is out of reach", lambda t, m: nisa.dma_compute(t.s(8, 8), [t.at(m, 8, 8)], ADD), "psum", "sbuf",
@@ -198,7 +205,8 @@ def barrier(t, cores=(0, 1), engine=G, memory=nl.shared_hbm, lnc=2):
 CORES = {
     "nki.isa.sendrecv": [
         Limit("data goes to core 0 or 1", lambda t, x: sent(t, to=x), 2, None, "send_to_rank | 2 | must be 0 or 1"),
-        Limit("data comes from core 0 or 1", lambda t, x: sent(t, back=x), -1, None, "recv_from_rank | -1 | must be 0 or 1"),
+        Limit("data comes from core 0 or 1", lambda t, x: sent(t, back=x), -1, None,
+              "recv_from_rank | -1 | must be 0 or 1"),
         Limit("both tiles are in SBUF", lambda t, m: sent(t, memory=m), "psum", "sbuf", "dst | PSUM | must be in SBUF"),
         Limit("an exchange keeps the dtype", lambda t, d: sent(t, of=d), "bfloat16", "float32",
               "dst | bfloat16 | src has float32"),
@@ -212,7 +220,8 @@ CORES = {
     ],
     "nki.isa.core_barrier": [
         Limit("both cores meet", lambda t, c: barrier(t, c), (0, 2), (0, 1), "cores | (0, 2) | must be (0, 1)"),
-        Limit("an engine waits", lambda t, e: barrier(t, engine=e), nisa.engine.dma, V, "engine | dma | compute engine or sync"),
+        Limit("an engine waits", lambda t, e: barrier(t, engine=e), nisa.engine.dma, V,
+              "engine | dma | compute engine or sync"),
         Limit("the data is in shared HBM", lambda t, m: barrier(t, memory=m), nl.psum, nl.shared_hbm,
               "data | PSUM | must be in shared HBM"),
         Limit("the launch has two cores", lambda t, n: barrier(t, lnc=n), 1, 2, "launch | no core 1 | kernel[2]"),
@@ -242,9 +251,11 @@ REGISTERS = {
               "dst | 3 | no register"),
     ],
     "nki.isa.register_store": [
-        Limit("a register is stored", lambda t, x: nisa.register_store(t.s(1, 1, dtype="int32"), x or nisa.register_alloc(0)),
+        Limit("a register is stored", lambda t,
+              x: nisa.register_store(t.s(1, 1, dtype="int32"), x or nisa.register_alloc(0)),
               3, None, "src | 3 | no register"),
-        Limit("it goes to one number", lambda t, n: nisa.register_store(t.s(1, n, dtype="int32"), nisa.register_alloc(0)),
+        Limit("it goes to one number", lambda t,
+              n: nisa.register_store(t.s(1, n, dtype="int32"), nisa.register_alloc(0)),
               2, 1, "dst | 2 elements | a register holds 1"),
         Limit("PSUM is out of reach",
               lambda t, m: nisa.register_store(t.at(m, 1, 1, dtype="int32"), nisa.register_alloc(0)), "psum", "sbuf",
@@ -257,7 +268,8 @@ REGISTERS = {
               "src | 2 elements | holds 1"),
     ],
     "nki.isa.scalar_store": [
-        Limit("a scalar is stored", lambda t, x: nisa.scalar_store(t.s(1, 1, dtype="int32"), x or nisa.NkiScalar(3)), 3, None,
+        Limit("a scalar is stored", lambda t, x: nisa.scalar_store(t.s(1, 1, dtype="int32"), x or nisa.NkiScalar(3)),
+              3, None,
               "value | 3 | no NkiScalar"),
     ],
 }  # fmt: skip

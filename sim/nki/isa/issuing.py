@@ -121,10 +121,12 @@ def _append_indirect(
     numbers: dict,
 ) -> NkiInstruction:
     """An instruction with a dynamic offset."""
-    indices = [view.indirection for view in operands if view.indirection is not None]
-    for index in indices:
-        if index.outside is not None:
-            raise InputError(f"{op.call}: {index.outside}", source=program.where())
+    indirect = [view for view in operands if view.indirection is not None]
+    for view in indirect:
+        if view.indirection.outside is not None:
+            fault = f"{op.call}: {argument_of(op, view)}: {view.indirection.outside}"
+            raise InputError(fault, source=program.where())
+    indices = [view.indirection for view in indirect]
     loads = [_load_offset(program, op, index, on) for index in indices if index.view is not None]
     index = program.issue(op, operands, static, name, **numbers)
     if program.values:
