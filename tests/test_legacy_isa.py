@@ -274,7 +274,7 @@ WRONG = [
     (lambda t: nisa.tensor_scalar(t(TILE), nl.add, t((P, 2))), r"operand0: shape \[64, 2\]"),
     (lambda t: nisa.bn_stats(t((P, 600))), "512"),
     (lambda t: nisa.max8(src=t((P, 4))), "4 elements a partition < 8"),
-    (lambda t: nisa.iota(np.arange(4), np.int32), "no affine expression"),
+    (lambda t: nisa.iota(np.arange(4), np.int32), "must be an affine expression"),
     (lambda t: nisa.affine_select(ROWS == COLUMNS, t(TILE), 0.0), "one comparison of affine expressions"),
     (lambda t: nisa.local_gather(t(TILE), t((P, 4)), 3), "index: dtype float32, must be uint16"),
     (lambda t: nisa.builtin_custom_op("f", "f.so", "1", "1", [t], [t]), "builtin_custom_op"),

@@ -249,7 +249,7 @@ def broadcast_to(src: Any, *, shape: Any, **options: Any) -> Tile:
         return source
     if len(wanted) != source.ndim or any(have not in (1, want) for have, want in zip(source.shape, wanted)):
         raise InputError(
-            f"nl.broadcast_to: {list(source.shape)} cannot become {list(wanted)}", source=builder().where()
+            f"nl.broadcast_to: shape: {list(source.shape)} cannot become {list(wanted)}", source=builder().where()
         )
     source.check("nl.broadcast_to")
     if source.shape[0] != wanted[0]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from sim import dtypes
-from sim.errors import UnsupportedError
+from sim.errors import InputError, UnsupportedError
+from sim.memory import merge_dims
 from sim.nki import isa
 from sim.nki.elementwise import FUNCTIONS
 from sim.nki.isa import matmul_perf_mode, unknown_engine, vector_engine
@@ -53,7 +54,13 @@ def bn_aggr(data: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -
 
 def max8(*, src: Any, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
     """[P, 8]: the eight largest values, largest first."""
-    return _columns("nki.isa.max8", isa.max8, src, 8, dtype, mask)
+    return _columns("nki.isa.max8", lambda dst, view: isa.max8(dst, _merged(view)), src, 8, dtype, mask)
+
+
+def _merged(view: Tile) -> Tile:
+    """The same elements in as few dimensions as their strides allow: there may be 5, where later releases take 3."""
+    free = merge_dims(view.layout.shape[1:], view.layout.strides[1:])
+    return view.reshape((view.shape[0], *(size for size, _ in free))) if free else view
 
 
 def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
@@ -61,7 +68,7 @@ def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None,
     values = tile(vals, "nki.isa.nc_find_index8", "vals")
 
     def issue(dst: Tile, view: Tile) -> None:
-        isa.nc_find_index8(dst, view, _rows(values, view))
+        isa.nc_find_index8(dst, _merged(view), _rows(values, view))
 
     return _columns("nki.isa.nc_find_index8", issue, data, 8, dtype or dtypes.uint32, mask)
 
@@ -126,13 +133,11 @@ def memset(
 # -- affine patterns -------------------------------------------------------------------------------
 
 
-def _pattern(expression: Any, call: str) -> tuple[list[list[int]], int, int]:
+def _pattern(expression: Any, call: str, argument: str) -> tuple[list[list[int]], int, int]:
     """([[step, count], …] of the free axes, offset, step of the partition axis)."""
     if not isinstance(expression, Affine) or expression.ndim < 2:
-        raise UnsupportedError(
-            f"{call}: {expression!r} is no affine expression of nl.arange with a partition and a free axis",
-            source=builder().where(),
-        )
+        fault = f"{call}: {argument}: {expression!r}, must be an affine expression of a partition and a free axis"
+        raise InputError(fault, source=builder().where())
     free = [[step, size] for step, size in zip(expression.steps[1:], expression.shape[1:])]
     return free, expression.const, expression.steps[0]
 
@@ -140,12 +145,12 @@ def _pattern(expression: Any, call: str) -> tuple[list[list[int]], int, int]:
 def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **options: Any) -> Tile:
     """A tile of the values of an index expression."""
     part = Cut("nki.isa.iota", mask, expr.shape) if isinstance(expr, Affine) else None
-    pattern, _, _ = _pattern(expr, "nki.isa.iota")
+    pattern, _, _ = _pattern(expr, "nki.isa.iota", "expr")
     result = Result((expr.shape[0], *(size for _, size in pattern)), dtype)
     if not part.empty:
         if part.ranges is not None:
             expr = expr[tuple([slice(*kept) for kept in part.ranges])]
-        pattern, offset, channel = _pattern(expr, "nki.isa.iota")
+        pattern, offset, channel = _pattern(expr, "nki.isa.iota", "expr")
         isa.iota(result.part(part.ranges), pattern, offset, channel, name)
     return result.returned(part.ranges)
 
@@ -163,15 +168,15 @@ def affine_select(
     """on_true_tile where a comparison of index expressions holds, else on_false_value."""
     call = "nki.isa.affine_select"
     if not isinstance(pred, Mask) or len(pred.terms) != 1 or not isinstance(pred.terms[0], Affine):
-        raise UnsupportedError(
-            f"{call}: pred: one comparison of affine expressions is needed", source=builder().where(), remedy="nl.where"
-        )
+        found = f"{len(pred.terms)} comparisons" if isinstance(pred, Mask) else repr(pred)
+        fault = f"{call}: pred: {found}, must be one comparison of affine expressions"
+        raise InputError(fault, source=builder().where(), remedy="use nl.where")
     data = tile(on_true_tile, call, "on_true_tile")
     term = _filled(pred.terms[0].wider(data.ndim), data.shape)
 
     def issue(dst: Tile, view: Tile) -> None:
         kept = part.ranges or tuple((0, size) for size in data.shape)
-        pattern, offset, channel = _pattern(term[tuple([slice(*span) for span in kept])], call)
+        pattern, offset, channel = _pattern(term[tuple([slice(*span) for span in kept])], call, "pred")
         isa.affine_select(
             dst, pattern, channel, in_sbuf(view), operand(on_false_value, call), FUNCTIONS["less"], offset, name
         )
