@@ -318,7 +318,8 @@ def _trigger(kind: str, prepared: Any, name: str | None) -> NkiInstruction:
     program = builder()
     waiting = _waiting.get(program, {})
     if not isinstance(prepared, _Prepared) or prepared is not waiting.get(program.core) or prepared.trigger[0] != kind:
-        raise _Call(f"{kind}_trigger", (), None, None).fault(f"prepare_instr: not of the {kind}_prepare before it")
+        fault = f"prepare_instr: not of the {kind}_prepare before it, but a {type(prepared).__name__}"
+        raise _Call(f"{kind}_trigger", (), None, None).fault(fault)
     del waiting[program.core]
     handle = prepared.trigger[1](name=name)
     return prepared if handle is None else handle.depends_on(prepared)

@@ -67,7 +67,38 @@ def processed(t, channel=0, group=ALL):
     return t.launch(lambda: getattr(ncc, name)(0, group, channel))
 
 
+def prepared(t, kind, table=None, twice=False, handle=None):
+    prepare, trigger = getattr(ncc, f"{kind}_prepare"), getattr(ncc, f"{kind}_trigger")
+
+    def body():
+        tensor = tensors((3, RANKS), dtype=nl.uint32)[0] if table is None else table
+        args = (tensors((8, 4)), tensors((32, 4)), ALL, tensor)
+        first = prepare(*args)
+        if twice:
+            prepare(*args)
+        trigger(first if handle is None else handle)
+
+    return t.launch(body, lnc=2)
+
+
+def in_two_steps(kind):
+    return {
+        f"nki.collectives.{kind}_prepare": [
+            Limit("a tensor holds the metadata", lambda t, x: prepared(t, kind, x), 3, None,
+                  "metadata_tensor | 3 | no tensor"),
+            Limit("a trigger follows before the next", lambda t, x: prepared(t, kind, twice=x), True, False,
+                  "prepare | has no trigger yet | before it"),
+        ],
+        f"nki.collectives.{kind}_trigger": [
+            Limit("a trigger belongs to the prepare before it", lambda t, x: prepared(t, kind, handle=x), 3, None,
+                  "prepare_instr | a int | not of the"),
+        ],
+    }  # fmt: skip
+
+
 LIMITS: Table = {
+    **in_two_steps("all_gather_v"),
+    **in_two_steps("all_to_all_v"),
     "nki.collectives.all_reduce": [
         Limit("the fold is one of three", lambda t, op: folded(t, op=op), MUL, nl.minimum,
               "op | multiply | nl.add, nl.minimum or nl.maximum"),
