@@ -14,6 +14,7 @@ _PUBLIC = {
     "stand_ins": "sim.nki.shim",
     "Trace": "sim.trace",
     "device": "sim.spec",
+    "target_device": "sim.nki.environment",
 }
 """Loaded when first asked for: `import sim` costs nothing."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -21,16 +20,13 @@ import numpy as np
 from sim import compiler, dtypes, recycling, spec, stages
 from sim.errors import InputError, TrnprofError, UnsupportedError
 from sim.memory import View, storage_dtype
-from sim.nki import frameworks, lockstep, session, shim, subset
-from sim.nki.kernel import Kernel, target_device
+from sim.nki import environment, frameworks, lockstep, session, shim, subset
+from sim.nki.kernel import Kernel
 from sim.nki.tensor import NkiTensor
 from sim.program import Program, ProgramBuilder, Role, TooManyValues
 from sim.record import record
 from sim.schedule import schedule
 from sim.trace import NONE, Finding, Memory, RegionKind, Trace
-
-PRECISION = "NKI_PRECISE_FP"
-"""Environment variable: with 0, values of low precision are not rounded. Time is that of the real formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +140,7 @@ def _run(asked: tuple, options: compiler.Options) -> Run:
     trace = _time(finished, options, tracings[0].described(outputs[0]))
     if not values:
         return Run(None, trace, finished)
-    if os.environ.get(PRECISION) == "0":
+    if not environment.is_precise():
         finished.release()
         with dtypes.widened():
             tracings, returned = _launched(*asked)
@@ -441,9 +437,10 @@ def call(kernel: Kernel, args: tuple, named: dict) -> Any:
 
 def recorded(kernel: Kernel, args: tuple, named: dict) -> Run:
     """`call`, giving back the launch; its result is in the form of the arguments."""
-    setting = shim.setting.get() or shim.Setting(target_device("trn2"))
-    device = target_device(kernel.device or setting.device)
-    done = run(kernel, *args, device=device, values=setting.values, seed=setting.seed, **named)
+    setting = shim.setting.get() or shim.Setting("trn2")
+    device = environment.target_device(kernel.device or setting.device)
+    lnc = environment.logical_cores(kernel.grid, kernel.__name__) if kernel.generation == "current" else 1
+    done = run(kernel, *args, device=device, lnc=lnc, values=setting.values, seed=setting.seed, **named)
     setting.launches.append(done)
     asked = next(filter(None, map(frameworks.framework, (*args, *named.values()))), None)
     return done if asked is None else replace(done, result=frameworks.in_framework(done.result, asked))

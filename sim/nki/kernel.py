@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,28 +11,8 @@ from sim.errors import InputError
 from sim.nki import session
 from sim.nki.benchmark import BenchmarkResult
 from sim.nki.compiler import CompileConfig, SpecializationConfig
+from sim.nki.environment import PLATFORMS
 from sim.nki.tensor import NkiTensor
-
-PLATFORMS = {
-    "trn1": "trn1",
-    "inf2": "inf2",
-    "gen2": "trn1",
-    "trn2": "trn2",
-    "gen3": "trn2",
-    "trn3": "trn3",
-    "gen4": "trn3",
-}
-"""Values of NEURON_PLATFORM_TARGET_OVERRIDE."""
-
-
-def target_device(default: str) -> str:
-    """The device that NEURON_PLATFORM_TARGET_OVERRIDE names, else the default."""
-    wanted = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-    if not wanted:
-        return default
-    if wanted.lower() not in PLATFORMS:
-        raise InputError(f"NEURON_PLATFORM_TARGET_OVERRIDE={wanted}: known are {', '.join(PLATFORMS)}")
-    return PLATFORMS[wanted.lower()]
 
 
 class Kernel:

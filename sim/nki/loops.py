@@ -11,6 +11,7 @@ from sim.nki.isa.issuing import issue
 from sim.nki.isa.registers import VirtualRegister
 from sim.nki.isa.scalars import NkiScalar
 from sim.nki.session import builder
+from sim.nki.subset import note_untraceable
 from sim.trace import Engine, RegionKind
 
 SEQUENCERS = (Engine.TENSOR, Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD, Engine.SYNC)
@@ -75,6 +76,7 @@ def static_range(start: Any, stop: Any = None, step: int = 1) -> Loop:
 def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Loop:
     """A loop on the device; its bounds may be registers (until NKI 0.6)."""
     _check_step("dynamic_range", step)
+    note_untraceable("nl.dynamic_range", "use nki.language.fori_loop")
     return Loop("dynamic_range", start, stop, step, dynamic=True)
 
 
@@ -98,7 +100,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
     condition = _condition("init", init)
     line = (program.strings[source] or "").rsplit(":", 1)[-1]
     with program.inside(RegionKind.LOOP, f"while_loop at line {line}", source):
-        while condition:
+        while int(condition):
             branch()
             condition = _condition("what body_fun returns", body_fun(VirtualRegister(int(condition))))
 

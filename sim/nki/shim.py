@@ -12,7 +12,7 @@ from typing import Any
 
 from sim import spec
 from sim.errors import UnsupportedError
-from sim.nki import session
+from sim.nki import environment, session
 from sim.spec import Device
 
 
@@ -87,7 +87,7 @@ def device() -> Device:
     current = setting.get()
     if session.active() or current is None:
         return session.builder().device
-    return spec.device(current.device)
+    return spec.device(environment.target_device(current.device))
 
 
 class MissingName(UnsupportedError, AttributeError):

@@ -1,8 +1,8 @@
-"""Python that the emulator runs and NKI's own compiler, up to release 0.6, refuses.
+"""Python that the emulator runs and NKI's own compiler refuses: its parser, up to release 0.6, or its tracing since.
 
-That compiler reads the source of a kernel and of the functions it calls. Only what its documents name is looked for.
+The parser reads the source of a kernel and of the functions it calls. Only what the documents name is looked for.
 sources: NKI migration guide, "Language restrictions" (0.3.0); NKI language guide, "NKI Values" and "Class Support";
-         generators: what release 0.7 lists as new
+         generators: what release 0.7 lists as new; registers: NKI 0.6 reference, "VirtualRegister"
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from sim.nki import environment
 from sim.nki.objects import NKIObject
+from sim.nki.session import builder
 from sim.trace import Finding
 
+TRACED = "NKI's tracing refuses it from release 0.7 on"
 OURS = str(Path(__file__).resolve().parents[1])
 
 
@@ -56,6 +59,15 @@ def findings(kernel: Callable, arguments: Iterable[Any]) -> tuple[Finding, ...]:
     for fault in faults:
         by_rule.setdefault(fault.rule, []).append(fault)
     return tuple(_finding(rule, found) for rule, found in by_rule.items())
+
+
+def note_untraceable(what: str, remedy: str) -> None:
+    """A warning, once a line, for what the running kernel does that only the parser of earlier releases takes."""
+    program = builder()
+    source = program.where()
+    sentence = f"{what} ({source}): {TRACED}; {remedy}"
+    if not environment.is_parsed() and all(known.sentence != sentence for known in program.findings):
+        program.findings.append(Finding("unsupported_python", sentence, len(program) - 1, source))
 
 
 def _finding(rule: str, faults: list[Fault]) -> Finding:

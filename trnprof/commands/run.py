@@ -27,7 +27,8 @@ def declare(parser: ArgumentParser) -> None:
 
 def _declare_options(parser: ArgumentParser) -> None:
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC", help=arguments.HELP)
-    parser.add_argument("--device", default="trn2", metavar="D", help="trn1, inf2, trn2 or trn3 (trn2)")
+    help_ = "trn1, inf2, trn2 or trn3 (what NEURON_PLATFORM_TARGET_OVERRIDE says, else trn2)"
+    parser.add_argument("--device", metavar="D", help=help_)
     parser.add_argument("--lnc", type=int, choices=(1, 2), default=1, help="physical cores of one logical core (1)")
     parser.add_argument("--no-values", action="store_true", help="shapes and times only; reads and computes no data")
     parser.add_argument(
@@ -45,6 +46,10 @@ def execute(args: Namespace) -> int:
     """
     if "::" in args.target:
         args = _reparsed(args)
+    if args.device is None:
+        import sim
+
+        args.device = sim.target_device("trn2")
     with shown(args.json):
         return _run_kernel(args) if "::" in args.target else _run_script(args)
 
@@ -65,9 +70,10 @@ def _run_kernel(args: Namespace) -> int:
 
     values = not args.no_values
     named = arguments.parse(args.arg, args.seed, values)
-    kernel = _kernel(args.target, args.device)
-    inputs, scalars = _bound(kernel, named)
-    run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **scalars)
+    with redirect_stdout(sys.stderr) if args.json else nullcontext():
+        kernel = _kernel(args.target, args.device)
+        inputs, scalars = _bound(kernel, named)
+        run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **scalars)
     if args.output:
         _keep(run, Path(args.output))
     if args.json:

@@ -9,6 +9,7 @@ from sim.engines import sync
 from sim.errors import InputError, UnsupportedError
 from sim.nki.isa.issuing import NkiInstruction, issue, issue_transfer
 from sim.nki.session import builder
+from sim.nki.subset import note_untraceable
 from sim.nki.tensor import NkiTensor
 from sim.trace import Engine
 
@@ -36,6 +37,7 @@ class VirtualRegister:
     __index__ = __int__
 
     def __bool__(self) -> bool:
+        note_untraceable("a register as a condition of Python", "use nki.language.while_loop")
         return int(self) != 0
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from sim import dtypes
 from sim.engines import sync
 from sim.errors import InputError, UnsupportedError
+from sim.nki import environment
 from sim.nki.isa.issuing import NkiInstruction, issue, issue_transfer
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
@@ -122,6 +123,9 @@ def scalar_store(dst: NkiTensor, value: NkiScalar) -> NkiInstruction:
 
 def _check(call: str, argument: str, tensor: Any) -> None:
     where = builder().where()
+    if environment.is_parsed():
+        fault = f"nki.isa.{call}: the parser, which {environment.FRONTEND}=custom asks for, has no scalars"
+        raise InputError(fault, source=where, remedy="use registers")
     if not isinstance(tensor, NkiTensor):
         raise InputError(f"nki.isa.{call}: {argument}: {tensor!r} is no tensor", source=where)
     if tensor.dtype != dtypes.int32:

@@ -8,7 +8,8 @@ from typing import Any
 from sim.errors import InputError
 from sim.nki import session
 from sim.nki.benchmark import BenchmarkResult
-from sim.nki.kernel import PLATFORMS, Kernel
+from sim.nki.environment import PLATFORMS
+from sim.nki.kernel import Kernel
 from sim.nki.legacy.launch_grid import core_of, grid_of
 from sim.nki.legacy.moves import RowOutOfBounds
 from sim.nki.legacy.tile import Tile
