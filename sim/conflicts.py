@@ -34,7 +34,8 @@ def _overwritten(program: Program, placement: Placement, found: Dependences) -> 
                 pair = (int(written[0]), int(read[0]))
                 if role is Role.READ or use is Role.WRITE or pair not in pairs:
                     continue
-                if _meet(program, placement, written, read):
+                shared = _common(_span(program, placement, written), _span(program, placement, read))
+                if shared and not _replaced(program, placement, found, (first, then), (pair[1], shared)):
                     pairs.discard(pair)
                     yield _overlap(program, first, then, *pair)
 
@@ -56,15 +57,37 @@ def _operands(program: Program, index: int) -> Iterator[tuple[np.ndarray, Role]]
     return zip(program.operands[first:last], program.forms[program.form[index]].roles)
 
 
-def _meet(program: Program, placement: Placement, *operands: np.ndarray) -> bool:
-    """Whether two operands share bytes where the allocator placed them."""
-    spans = []
-    for storage, offset, layout in (operand.tolist() for operand in operands):
-        p0, p1, low, high = box(View(program.storages[storage], Layout.by_index[layout], offset))
-        partition, byte = int(placement.partition[storage]), int(placement.offset[storage])
-        spans.append((p0 + partition, p1 + partition, low + byte, high + byte))
-    a, b = spans
-    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+Span = tuple[int, int, int, int]
+"""Partitions from and to, bytes of each from and to."""
+
+
+def _span(program: Program, placement: Placement, operand: np.ndarray) -> Span:
+    """Where an operand lies on chip."""
+    storage, offset, layout = operand.tolist()
+    p0, p1, low, high = box(View(program.storages[storage], Layout.by_index[layout], offset))
+    partition, byte = int(placement.partition[storage]), int(placement.offset[storage])
+    return p0 + partition, p1 + partition, low + byte, high + byte
+
+
+def _common(a: Span, b: Span) -> Span | None:
+    found = (max(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2]), min(a[3], b[3]))
+    return found if found[0] < found[1] and found[2] < found[3] else None
+
+
+def _replaced(
+    program: Program, placement: Placement, found: Dependences, flow: tuple[int, int], read: tuple[int, Span]
+) -> bool:
+    """Whether what an instruction wrote has been written again, all of it, before another reads there."""
+    first, then = flow
+    storage, shared = read
+    memory, edges = program.storages[storage].memory, slice(found.start[then], found.start[then + 1])
+    between = found.predecessor[edges][(found.kind[edges] == EdgeKind.FLOW) & (found.predecessor[edges] > first)]
+    return any(
+        _common(_span(program, placement, operand), shared) == shared
+        for index in between.tolist()
+        for operand, role in _operands(program, index)
+        if role is Role.WRITE and program.storages[operand[0]].memory is memory
+    )
 
 
 def _overlap(program: Program, first: int, then: int, over: int, under: int) -> Finding:

@@ -224,8 +224,8 @@ def _occupants(low: np.ndarray, high: np.ndarray, order: np.ndarray) -> tuple[np
 
 
 def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, roles: np.ndarray) -> tuple[Finding, ...]:
-    """One finding for each storage of which something is read that nothing has written; inputs are given."""
-    known = {finding.instruction for finding in program.findings if finding.kind == "uninitialised_read"}
+    """Reads of what nothing has written, one for a line and what it reads; inputs are given."""
+    known = {finding.source for finding in program.findings if finding.kind == "uninitialised_read"}
     rows = np.flatnonzero(unwritten >= 0)
     storage, first = np.unique(unwritten[rows], return_index=True)
     found = {int(s): int(rows[f]) for s, f in zip(storage, first)}
@@ -233,11 +233,12 @@ def _unwritten(program: Program, placement: Placement, unwritten: np.ndarray, ro
     written[program.operands[roles != Role.READ, 0]] = True
     never = np.flatnonzero(~written & (placement.first >= 0)).tolist()
     found |= {index: int(placement.first[index]) for index in never if program.storages[index].role not in GIVEN}
-    return tuple(
-        _unwritten_read(program, index, at)
-        for index, at in sorted(found.items(), key=lambda item: item[1])
-        if at not in known and not _reads_in_part(program, index, at)
-    )
+    readings = {
+        (int(program.source[at]), program.storages[index].source): (index, at)
+        for index, at in sorted(found.items(), key=lambda item: -item[1])
+        if program.strings[int(program.source[at])] not in known and not _reads_in_part(program, index, at)
+    }
+    return tuple(_unwritten_read(program, *reading) for reading in reversed(readings.values()))
 
 
 def _reads_in_part(program: Program, storage: int, at: int) -> bool:

@@ -136,7 +136,8 @@ def _run(asked: tuple, options: compiler.Options) -> Run:
     tracings, returned = _launched(*asked)
     outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     finished = tracings[0].program.finish(wrapped.__name__)
-    finished = replace(finished, findings=finished.findings + tracings[0].findings(finished, outputs[0]))
+    own = finished.findings + tracings[0].findings(finished, outputs[0])
+    finished = replace(finished, findings=own + _of_other_ranks(own, tracings, outputs))
     trace = _time(finished, options, tracings[0].described(outputs[0]))
     if not values:
         return Run(None, trace, finished)
@@ -173,6 +174,18 @@ def _launched(
             return tracings, _together(tracings, inputs, scalars)
         tracing, returned = _traced(tracings[0], inputs, scalars, seed)
     return [tracing], [returned]
+
+
+def _of_other_ranks(known: Iterable[Finding], tracings: list[_Tracing], outputs: list) -> tuple[Finding, ...]:
+    """What only other ranks than the first do wrong; accesses that collide are looked for in the first alone."""
+    said, found = {finding.sentence for finding in known}, []
+    for tracing, views in zip(tracings[1:], outputs[1:]):
+        program = tracing.program.finish(tracing.kernel.__name__)
+        for finding in program.findings + tracing.findings(program, views):
+            if finding.sentence not in said:
+                said.add(finding.sentence)
+                found.append(replace(finding, sentence=f"rank {tracing.rank}: {finding.sentence}", instruction=NONE))
+    return tuple(found)
 
 
 def _stage(tracings: list[_Tracing], total: int | None = None) -> stages.Stage:

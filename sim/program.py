@@ -120,7 +120,7 @@ class Form:
     useful: bool = True
     """False for work that the algorithm did not ask for: transposes, reloads."""
     sparse: tuple[int, ...] = ()
-    """Operands of which only some partitions are read, so that the others need not have been written."""
+    """Operands of which only a part is read, so that the rest need not have been written."""
     spill: str = ""
     """Of a DMA that the compiler added for lack of SBUF: `save` or `reload` of a value, `repeat` of a load."""
 
@@ -137,6 +137,8 @@ class Op:
     describe: Callable[..., Form]
     compute: Callable[..., None] | None
     """None for an instruction that moves no data."""
+    needed: Callable[..., dict[int, np.ndarray]] | None = None
+    """(arrays, *static) -> place: bool[shape], of operands of which values decide what is read."""
 
 
 class Issued(NamedTuple):
@@ -232,6 +234,8 @@ class ProgramBuilder:
         self.constants: dict[Hashable, View] = {}
         """Tiles that a front end writes once and reads again: ones, identities."""
         self.findings: list[Finding] = []
+        self._unwritten: set[tuple[str | None, int]] = set()
+        """(line, where a tensor was allocated) of reads of unwritten memory that have been found."""
         self._forms: dict[Hashable, int] = {}
         self.forms: list[Form] = []
         self._asked: list[tuple] = []
@@ -329,7 +333,7 @@ class ProgramBuilder:
         index = self._spare.pop() if self._spare else len(self.storages)
         storage = Storage(
             index,
-            name or self._assigned(source) or f"{BUFFERS[memory]}_{index}",
+            name or self.assigned(source) or f"{BUFFERS[memory]}_{index}",
             layout,
             role,
             source,
@@ -353,7 +357,7 @@ class ProgramBuilder:
             self._shared_next = len(self._shared)
         return storage
 
-    def _assigned(self, source: int) -> str | None:
+    def assigned(self, source: int) -> str | None:
         """The variable that a source line assigns to: what people call a tensor without a name of its own."""
         if source not in self._variables:
             path, _, line = (self.strings[source] or "").rpartition(":")
@@ -583,7 +587,12 @@ class ProgramBuilder:
         roles, sparse = self.forms[number].roles, self.forms[number].sparse
         for place, (view, role) in enumerate(zip(operands, roles)):
             if role is Role.READ and view.storage.written is not None and place not in sparse:
-                self._check_written(op, view)
+                self._check_written(op, view, view.written_array())
+        if op.needed is not None and any(operands[place].storage.written is not None for place in sparse):
+            for place, mask in op.needed([view.array() for view in operands], *static).items():
+                written = operands[place].written_array()
+                if written is not None:
+                    self._check_written(op, operands[place], written | ~mask)
         try:
             op.compute([view.array() for view in operands], *static, **immediates)
         except InputError as error:
@@ -592,12 +601,15 @@ class ProgramBuilder:
             if role is not Role.READ and view.storage.written is not None:
                 view.mark_written()
 
-    def _check_written(self, op: Op, view: View) -> None:
-        mask = view.written_array()
+    def _check_written(self, op: Op, view: View, mask: np.ndarray) -> None:
+        """A finding, once for a line and what it reads, when some elements are neither written nor left alone."""
         if mask.all():
             return
         missing = mask.size - int(np.count_nonzero(mask))
         storage, where = view.storage, self.where()
+        if (where, storage.source) in self._unwritten:
+            return
+        self._unwritten.add((where, storage.source))
         self.findings.append(
             Finding(
                 "uninitialised_read",

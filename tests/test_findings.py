@@ -14,6 +14,7 @@ import pytest
 import sim
 from sim.errors import CapacityError, InputError, TrnprofError
 from sim.launch import TensorSpec
+from sim.nki import collectives as ncc
 from sim.nki import isa as nisa
 from sim.nki import language as nl
 from sim.nki.kernel import Kernel
@@ -72,6 +73,85 @@ def changes_one_row(x):
 @pytest.mark.parametrize("values", [True, False])
 def test_an_argument_that_a_kernel_also_writes_holds_values(values):
     assert found(changes_one_row, values) == []
+
+
+def reads_unwritten_on_core(x, core):
+    out = nl.ndarray((2, *x.shape), x.dtype, nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype)
+    if nl.program_id(0) != core:
+        nisa.dma_copy(tile, x)
+    nisa.dma_copy(out[nl.program_id(0)], tile)  # read
+    return out
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("core", [0, 1])
+def test_a_read_of_unwritten_memory_is_found_on_each_core(core, values):
+    (finding,) = found(reads_unwritten_on_core, values, 2, core=core)
+    assert (finding.kind, finding.source) == ("uninitialised_read", line(reads_unwritten_on_core, "read"))
+    assert found(reads_unwritten_on_core, values, 2, core=2) == []
+
+
+def reads_unwritten_on_rank(x, rank):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype)
+    if int(ncc.rank_id()) != rank:
+        nisa.dma_copy(tile, x)
+    nisa.dma_copy(out, tile)  # read
+    return out
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_read_of_unwritten_memory_is_found_on_each_rank(rank):
+    (finding,) = found(reads_unwritten_on_rank, rank=rank, ranks=2)
+    assert (finding.kind, finding.source) == ("uninitialised_read", line(reads_unwritten_on_rank, "read"))
+    assert finding.sentence.startswith("rank 1: ") is (rank == 1)
+    assert found(reads_unwritten_on_rank, rank=2, ranks=2) == []
+
+
+def reads_unwritten_often(x, times):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    for _ in range(times):
+        tile = nl.ndarray(x.shape, x.dtype)
+        nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_line_that_reads_unwritten_memory_again_and_again_is_one_finding(values):
+    assert len(found(reads_unwritten_often, values, times=5)) == 1
+
+
+def gathers(x, part, rows):
+    """Elements that indices name, of a tile of which some are written."""
+    out = nl.ndarray((128, 32), x.dtype, nl.shared_hbm)
+    table, index = nl.ndarray((128, 64), x.dtype), nl.ndarray((128, 4), nl.uint16)
+    nisa.memset(table[:, :part], 1.0)
+    nisa.iota(index[:, :2], [[0, 2]], 0, 0)
+    if rows > 2:
+        nisa.iota(index[:, 2:], [[0, 2]], 31, 0)
+    result = nl.ndarray((128, 16 * rows), x.dtype)
+    nisa.local_gather(result, table, index, 1, 16 * rows)  # read
+    nisa.dma_copy(out, result[:, :32])
+    return out
+
+
+@pytest.mark.parametrize(("part", "rows", "wrong"), [(1, 2, False), (32, 4, False), (31, 4, True), (0, 2, True)])
+def test_a_gather_needs_only_what_its_indices_name(part, rows, wrong):
+    def kernel(x):
+        return gathers(x, part, rows) if part else gathers_from_nothing(x)
+
+    kinds = [finding.kind for finding in found(kernel)]
+    assert kinds == ["uninitialised_read"] * wrong
+
+
+def gathers_from_nothing(x):
+    out = nl.ndarray((128, 4), x.dtype, nl.shared_hbm)
+    table, index, result = nl.ndarray((128, 8), x.dtype), nl.ndarray((128, 4), nl.uint32), nl.ndarray((128, 4), x.dtype)
+    nisa.iota(index, [[1, 4]], 0, 0)
+    nisa.nc_n_gather(result, table, index)
+    nisa.dma_copy(out, result)
+    return out
 
 
 # -- overlapping allocations -----------------------------------------------------------------------

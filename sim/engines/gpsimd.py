@@ -139,7 +139,8 @@ def describe_local_gather(device: Device, layouts: tuple[Layout, ...], per_index
             f"dst: {dst.elements} elements a partition, {count} indices of {per_index} elements "
             f"fill {count * per_index}"
         )
-    return _form("local_gather", "LOCAL_GATHER", device, layouts, _gather_cycles(count, per_index, src.itemsize))
+    form = _form("local_gather", "LOCAL_GATHER", device, layouts, _gather_cycles(count, per_index, src.itemsize))
+    return replace(form, sparse=(1, 2))
 
 
 def _gather_cycles(count: int, per_index: int, itemsize: int) -> Fraction:
@@ -155,10 +156,28 @@ def compute_local_gather(arrays: list[np.ndarray], per_index: int, valid: int | 
     out = np.empty((dst.shape[0], dst.size // dst.shape[0]), dst.dtype)
     for first in range(0, dst.shape[0], CORE_PARTITIONS):
         core = slice(first, first + CORE_PARTITIONS)
-        places = wanted[core].flatten(order="F")[:valid].astype(np.int64)
-        spread = (places[:, None] + np.arange(per_index)).reshape(-1)
-        out[core] = table[core].take(spread, axis=1, mode="clip")
+        out[core] = table[core].take(_gathered(wanted[core], per_index, valid), axis=1, mode="clip")
     values.put(dst, out)
+
+
+def _gathered(index: np.ndarray, per_index: int, valid: int | None) -> np.ndarray:
+    """The elements that the indices of one core's partitions stand for, in order."""
+    places = index.flatten(order="F")[:valid].astype(np.int64)
+    return (places[:, None] + np.arange(per_index)).reshape(-1)
+
+
+def needed_local_gather(arrays: list[np.ndarray], per_index: int, valid: int | None) -> dict[int, np.ndarray]:
+    """Only the elements that valid indices name are read, and of the indices only the valid ones."""
+    _, src, index = arrays
+    wanted = values.raw(index)
+    table, used = np.zeros(values.raw(src).shape, bool), np.zeros(wanted.shape, bool)
+    for first in range(0, len(table), CORE_PARTITIONS):
+        core = slice(first, first + CORE_PARTITIONS)
+        places = np.minimum(_gathered(wanted[core], per_index, valid), table.shape[1] - 1)
+        table[core, places] = True
+        flags = np.arange(wanted[core].size) < (wanted[core].size if valid is None else valid)
+        used[core] = flags.reshape(wanted[core].shape, order="F")
+    return {1: table.reshape(src.shape), 2: used.reshape(index.shape)}
 
 
 def describe_n_gather(device: Device, layouts: tuple[Layout, ...]) -> Form:
@@ -170,7 +189,7 @@ def describe_n_gather(device: Device, layouts: tuple[Layout, ...]) -> Form:
     checks.same_partitions("data", data, "dst", dst)
     groups = -(-dst.elements // GATHER_GROUP)
     again = (groups - 1) * device["gp.start"]
-    return _form("nc_n_gather", "N_GATHER", device, layouts, dst.elements + again)
+    return replace(_form("nc_n_gather", "N_GATHER", device, layouts, dst.elements + again), sparse=(1,))
 
 
 def compute_n_gather(arrays: list[np.ndarray]) -> None:
@@ -179,6 +198,13 @@ def compute_n_gather(arrays: list[np.ndarray]) -> None:
     if places.size and places.max() >= table.shape[1]:
         fail(f"indices: {places.max()} >= {table.shape[1]} elements a partition of data")
     values.put(dst, np.take_along_axis(table, places, axis=1))
+
+
+def needed_n_gather(arrays: list[np.ndarray]) -> dict[int, np.ndarray]:
+    _, data, indices = arrays
+    table, places = np.zeros(values.raw(data).shape, bool), values.raw(indices).astype(np.int64)
+    np.put_along_axis(table, np.minimum(places, table.shape[1] - 1), True, axis=1)
+    return {1: table.reshape(data.shape)}
 
 
 # -- searches --------------------------------------------------------------------------------------
@@ -209,6 +235,12 @@ def compute_nonzero(arrays: list[np.ndarray], index_offset: int, padding: int) -
         line[: len(found)] = found + index_offset
         line[-1] = len(found)
         dst[row] = line.reshape(dst.shape[1:])
+
+
+def needed_nonzero(arrays: list[np.ndarray]) -> dict[int, np.ndarray]:
+    rows = np.zeros(arrays[1].shape, bool)
+    rows[::CORE_PARTITIONS] = True
+    return {1: rows}
 
 
 def describe_bounds(device: Device, layouts: tuple[Layout, ...]) -> Form:
@@ -299,9 +331,9 @@ def compute_topk(arrays: list[np.ndarray], n: int) -> None:
 
 IOTA = Op("nki.isa.iota", describe_iota, compute_iota)
 AFFINE_SELECT = Op("nki.isa.affine_select", describe_affine_select, compute_affine_select)
-LOCAL_GATHER = Op("nki.isa.local_gather", describe_local_gather, compute_local_gather)
-N_GATHER = Op("nki.isa.nc_n_gather", describe_n_gather, compute_n_gather)
-NONZERO = Op("nki.isa.nonzero_with_count", describe_nonzero, compute_nonzero)
+LOCAL_GATHER = Op("nki.isa.local_gather", describe_local_gather, compute_local_gather, needed_local_gather)
+N_GATHER = Op("nki.isa.nc_n_gather", describe_n_gather, compute_n_gather, needed_n_gather)
+NONZERO = Op("nki.isa.nonzero_with_count", describe_nonzero, compute_nonzero, needed_nonzero)
 BOUNDS = Op("nki.isa.sequence_bounds", describe_bounds, compute_bounds)
 PARTITION_REDUCE = Op("nki.isa.tensor_partition_reduce", describe_partition_reduce, compute_partition_reduce)
 TOPK = Op("nki.isa.topk", describe_topk, compute_topk)

@@ -104,7 +104,7 @@ def _tensor(call: str, shape: Any, dtype: Any, buffer: Any, name: str, value: An
     if fault:
         raise InputError(f"{call}: shape {list(sizes)} in {_region(placed).value}: {fault}", source=builder().where())
     kind = dtypes.parse(dtype)
-    make = _Maker(sizes[blocks:], kind, placed, name, value)
+    make = _Maker(sizes[blocks:], kind, placed, name, value, builder().here())
     return BlockTensor(sizes, blocks, kind, name, make.block) if blocks else make.block(())
 
 
@@ -122,12 +122,14 @@ def _in_hbm(call: str, sizes: tuple, dtype: Any, region: MemoryRegion, name: str
 class _Maker:
     """Makes the blocks of one tensor, at the kernel's addresses and with the tensor's initial value."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, buffer: Buffer, name: str, value: Any):
+    def __init__(self, shape: tuple[int, ...], dtype: Any, buffer: Buffer, name: str, value: Any, source: int):
         self.shape = shape if len(shape) > 1 else (*shape, 1)
         self.dtype = dtype
         self.buffer = buffer
         self.name = name
         self.value = value
+        self.source = source
+        """Where the tensor was declared; a block is made on the line that first touches it."""
 
     def block(self, place: tuple[int, ...]) -> Tile:
         program = builder()
@@ -135,8 +137,13 @@ class _Maker:
         for size in self.shape[1:]:
             width *= size
         address = self.buffer.address(place, self.shape, width)
-        label = f"{self.name}{list(place)}" if self.name and place else self.name or None
-        storage = program.allocate(self.shape, self.dtype, self.buffer.memory, label, address=address)
+        name = self.name or program.assigned(self.source)
+        label = f"{name}{list(place)}" if name and place else name
+        line, program.line = program.line, self.source
+        try:
+            storage = program.allocate(self.shape, self.dtype, self.buffer.memory, label, address=address)
+        finally:
+            program.line = line
         made = Tile(storage, storage.layout, 0)
         if self.value is not None:
             if self.buffer.memory is Memory.PSUM and self.value == 0:
