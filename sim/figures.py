@@ -7,11 +7,14 @@ keys out; the other files give values. A file that `extends` another adds to its
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from sim.errors import InputError
 
 KINDS = ("documented", "measured", "derived", "guess", "what-if")
 
@@ -81,6 +84,32 @@ def load(name: str) -> tuple[dict[str, Any], dict[str, Figure]]:
         fields |= layer
         given |= layer["figures"]
     return fields, {id: _figure(entry, given[id]) for id, entry in catalogue().items() if id in given}
+
+
+def read_device(path: Path) -> tuple[str, str, dict[str, Figure]]:
+    """(device that it extends, title, its figures) of a user's device file, as `trnprof calibrate` writes one.
+
+    raises : InputError that says what is wrong with the file
+    """
+    try:
+        layer = json.loads(path.read_text(encoding="utf-8"))
+        base, title, given = layer["extends"], layer["title"], layer["figures"]
+        return base, title, {id: _user_figure(catalogue()[id], row) for id, row in given.items()}
+    except OSError as fault:
+        raise InputError(f"{path}: {fault.strerror}") from None
+    except KeyError as fault:
+        raise InputError(f"{path}: {fault} is missing, or no figure of a device") from None
+    except (AttributeError, TypeError, ValueError) as fault:
+        raise InputError(f"{path}: not a device file ({fault})", remedy="trnprof calibrate writes one") from None
+
+
+def _user_figure(entry: Entry, row: Mapping[str, Any]) -> Figure:
+    value, spread = row["value"], row.get("spread")
+    numbers = (value, *(spread or ()))
+    if not all(isinstance(number, (int, float)) and 0 <= number < math.inf for number in numbers):
+        raise ValueError(f"{entry.id}: value and spread must be numbers of at least 0")
+    bounds = None if spread is None else (spread[0], spread[1])
+    return Figure(entry.id, entry.name, value, entry.unit, row["kind"], row["source"], bounds, row.get("note", ""))
 
 
 def spelled(keys: str) -> str:

@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError
-from sim.figures import Figure, catalogue, load, read, spelled
+from sim.figures import Figure, catalogue, load, read, read_device, spelled
 
 if TYPE_CHECKING:
     from sim.trace import Engine
@@ -80,6 +81,10 @@ class Device:
             figures["roof_bw_nc"] = _what_if(figures["roof_bw_nc"], roof, "what-if: the lower of DMA and memory")
         return replace(self, figures=figures)
 
+    def with_figures(self, figures: Mapping[str, Figure], title: str = "") -> Device:
+        """This device with other figures in place of its own; nothing moves along."""
+        return replace(self, figures={**self.figures, **figures}, title=title or self.title)
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -120,8 +125,15 @@ class Instance:
     note: str = ""
 
 
-def device(name: str) -> Device:
-    """The device of that name, alias, NeuronCore or instance size; InputError that lists the names otherwise."""
+def device(name: str | Device) -> Device:
+    """The device of that name, alias, NeuronCore, instance size or device file; InputError that lists the names else.
+
+    A device file (`….json`, as `trnprof calibrate` writes it) changes figures of a device and keeps its name.
+    """
+    if isinstance(name, Device):
+        return name
+    if isinstance(name, str) and name.endswith(".json"):
+        return _from_file(Path(name))
     key = name.partition("(")[0].strip().lower() if isinstance(name, str) else ""
     known = _aliases()
     found = known.get(key) or known.get(key.partition(".")[0])
@@ -314,6 +326,17 @@ def _load(name: str) -> Device:
     fields, figures = load(name)
     kept = ("title", "neuroncore", "generation", "validated", "emulated")
     return Device(name=name, figures=figures, **{field: fields[field] for field in kept})
+
+
+def _from_file(path: Path) -> Device:
+    base, title, figures = read_device(path)
+    found = device(base)
+    unknown = [id for id in figures if id not in found]
+    if unknown:
+        raise InputError(
+            f"{path}: {found.name} has no figure {unknown[0]!r}", remedy=_nearest(unknown[0], found.figures)
+        )
+    return found.with_figures(figures, title)
 
 
 def _gpu(record: Mapping[str, Any]) -> Gpu:

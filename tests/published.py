@@ -32,11 +32,12 @@ NKIBENCH: dict[str, list] = {
     "mamba": [[256, 7168], [256, 7168], [256, 16], [16, 7168], [16, 7168]],
 }
 OPTIMISED = {"mamba": "mamba_optimized.py", "rope_single_freq_apply": "rope_optimized.py"}
+HAND = "kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py"
 AUTOTUNE = {
-    "autotune-trn2-mm-lhsT_rhs-hand": ("kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py", "matmul_lhsT_rhs_nkigym"),
+    "autotune-trn2-mm-lhsT_rhs-hand": (HAND, "matmul_lhsT_rhs_nkigym"),
     "autotune-trn2-mm-kernel_15-rotate": ("kernel_transforms.py", "kernel_15"),
     "autotune-trn2-mm-ladder-k14": ("kernel_transforms.py", "kernel_14"),
-}  # fmt: skip
+}
 
 OURS = {
     "doc-trn2-mm-v2": ("traces/kernels/blocked_matmul.py", "tile_by_tile"),
@@ -45,9 +46,12 @@ OURS = {
 }
 """Records whose algorithm is described well enough for a kernel of our own to be the same work."""
 
-PRELUDES = {
-    "mamba_optimized.py": "import numpy as np\nimport neuronxcc.nki as nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n"
-}
+LEGACY_IMPORTS = """import numpy as np
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+"""
+PRELUDES = {"mamba_optimized.py": LEGACY_IMPORTS}
 """Imports that a file needs and leaves to whoever includes it."""
 
 MICRO, MILLI = 1e-6, 1e-3

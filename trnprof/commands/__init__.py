@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from trnprof.commands import advise, critical, demo, devices, export, roofline, run, summary, tui, web
+from trnprof.commands import (
+    advise,
+    calibrate,
+    critical,
+    demo,
+    devices,
+    export,
+    roofline,
+    run,
+    summary,
+    tui,
+    validate,
+    web,
+)
 
 COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
@@ -21,4 +34,6 @@ COMMANDS: dict[str, ModuleType] = {
     "web": web,
     "export": export,
     "devices": devices,
+    "validate": validate,
+    "calibrate": calibrate,
 }

@@ -45,7 +45,7 @@ def write(chart: Chart, path: str | os.PathLike[str], theme: str = "light") -> P
                          remedy=f"one of {known}")  # fmt: skip
     if theme not in THEME_COLOURS:
         raise UsageError(f"unknown theme {theme!r}", remedy=f"one of {', '.join(THEME_COLOURS)}")
-    _replace(target, render(chart, theme))
+    replace_file(target, render(chart, theme))
     return target
 
 
@@ -113,7 +113,7 @@ def _hex(theme: str) -> Callable[[str], str]:
     return lambda token: HATCH if token == "hatch" else THEME_COLOURS[theme][token]
 
 
-def _replace(target: Path, data: bytes) -> None:
+def replace_file(target: Path, data: bytes) -> None:
     """Write beside the target, then take its place."""
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:

@@ -49,23 +49,25 @@ def to_html(chart: Chart, scene: Scene, theme: str | None = None) -> str:
     """
     picture = to_svg(scene, lambda token: "#000" if token == "hatch" else f"var(--{token})", standalone=False)
     title = escape(words.plain(chart.title))
+    body = f"<h2>Dots</h2>\n{_dots(chart)}\n{_without(chart)}\n<h2>Roofs</h2>\n{_roofs(chart)}"
+    return page(f"{title}: roofline", picture, body, len(chart.dots), theme)
+
+
+def page(title: str, picture: str, body: str, dots: int, theme: str | None = None) -> str:
+    """A self-contained page: a picture whose dots and the rows `row-<number>` light up together, and tables."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}: roofline</title>
-<style>{_colours(theme)}{_STYLE.replace("FONT", FONT)}{_links(len(chart.dots))}</style>
+<title>{title}</title>
+<style>{_colours(theme)}{_STYLE.replace("FONT", FONT)}{_links(dots)}</style>
 </head>
 <body>
 <main>
 {picture}
-<h2>Dots</h2>
-{_dots(chart)}
-{_without(chart)}
-<h2>Roofs</h2>
-{_roofs(chart)}
+{body}
 </main>
 </body>
 </html>
@@ -94,7 +96,7 @@ def _links(dots: int) -> str:
 
 
 def _dots(chart: Chart) -> str:
-    head = _row(
+    head = row(
         ("", "dot", "kind", "intensity", "reached", "roof", "attainable", "of it", "HBM bytes", "time", "bound"),
         "th",
         numbers={3, 4, 6, 7, 8, 9},
@@ -103,9 +105,9 @@ def _dots(chart: Chart) -> str:
     for key, dot in enumerate(chart.dots, start=1):
         name, intensity, reached, share, moved, time, bound = cells(dot)
         attainable = words.quantity(dot.attainable, dot.unit)
-        row = (str(key), name, dot.kind, intensity, reached, dot.roof or "", attainable, share, moved, time, bound)
-        body.append(_row(row, "td", f"row-{key}", {3, 4, 6, 7, 8, 9}, {1: "name"}))
-    return _table(head, body)
+        fields = (str(key), name, dot.kind, intensity, reached, dot.roof or "", attainable, share, moved, time, bound)
+        body.append(row(fields, "td", f"row-{key}", {3, 4, 6, 7, 8, 9}, {1: "name"}))
+    return table(head, body)
 
 
 def _without(chart: Chart) -> str:
@@ -114,25 +116,25 @@ def _without(chart: Chart) -> str:
 
 
 def _roofs(chart: Chart) -> str:
-    head = _row(("roof", "limit", "kind", "basis", "source", "note"), "th", numbers={1})
+    head = row(("roof", "limit", "kind", "basis", "source", "note"), "th", numbers={1})
     body = [
-        _row((c.name, words.quantity(c.value, c.unit), c.kind, c.basis, c.source, c.note), "td",
+        row((c.name, words.quantity(c.value, c.unit), c.kind, c.basis, c.source, c.note), "td",
              numbers={1}, classes={4: "wide", 5: "wide"})
         for c in chart.ceilings
     ]  # fmt: skip
     ridges = [
-        _row((f"ridge {ridge.name}", words.intensity(ridge.intensity), "", "derived", "", ""), "td", numbers={1})
+        row((f"ridge {ridge.name}", words.intensity(ridge.intensity), "", "derived", "", ""), "td", numbers={1})
         for ridge in chart.ridges
     ]
-    return _table(head, body + ridges)
+    return table(head, body + ridges)
 
 
-def _table(head: str, body: list[str]) -> str:
+def table(head: str, body: list[str]) -> str:
     rows = "\n".join(body)
     return f'<div class="scroll"><table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>'
 
 
-def _row(
+def row(
     values: tuple[str, ...],
     tag: str,
     name: str = "",

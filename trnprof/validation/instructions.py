@@ -97,14 +97,13 @@ def _estimate(device: Device, sample: Sample) -> Timing | None:
 
 
 def _rows(trace: Trace, device: Device, sample: Sample, timing: Timing) -> Iterator[Comparison]:
-    id = f"{sample.shown.engine.name} {sample.shown.opcode} {sample.shown.function}".strip()
-    where = f"row {sample.row}"
-    yield Comparison(
-        id, "instruction", "duration", sample.duration_ps / PS, timing.duration_ps / PS, "ns", device.name, note=where
-    )
+    opcode = sample.shown.opcode
+    id = f"{trace.meta.kernel or device.name} row {sample.row}: {opcode} {sample.shown.function}".strip()
+    measured, estimate = sample.duration_ps / PS, timing.duration_ps / PS
+    yield Comparison(id, "instruction", opcode, measured, estimate, "ns", device.name)
     if sample.interval_ps is not None and timing.interval_ps is not None and sample.steady:
         measured, estimate = sample.interval_ps / PS, timing.interval_ps / PS
-        yield Comparison(id, "interval", "interval", measured, estimate, "ns", device.name, note=where)
+        yield Comparison(id, "interval", opcode, measured, estimate, "ns", device.name)
 
 
 # -- the table that is kept ------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Bench:
         try:
             result = self._result(call)
         except TrnprofError as error:
-            yield Skipped(id, f"{type(error).__name__}: {error}")
+            yield Skipped(id, str(error))
             return
         yield _time(record, call, id, result)
         yield from _counters(record, call, id, result)
@@ -106,7 +106,7 @@ def _find(call: Call, folders: Sequence[Path]) -> Path:
         return data_dir("traces") / call.file.removeprefix(OURS)
     found = next((file for folder in folders for file in sorted(folder.glob(call.file))), None)
     if found is None:
-        raise InputError(f"{call.file} is in none of the folders given", remedy="fetch the repository into one")
+        raise InputError(f"{call.file.partition('/')[0]} is in none of the folders given")
     return found
 
 

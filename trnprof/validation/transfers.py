@@ -33,24 +33,29 @@ def compare(trace: Trace, device: Device | None = None) -> Iterator[Comparison]:
 
 
 def _packets(trace: Trace, device: Device) -> Iterator[Comparison]:
+    for size, stored, count, lengths in packet_groups(trace):
+        timing = packet(device, size, count, stored)
+        id = f"{device.name} {'store' if stored else 'load'} of {size} B in {count}"
+        low, middle, high = np.percentile(lengths, (10, 50, 90)).tolist()
+        floor, charge = timing.interval_ps / PS, timing.duration_ps / PS
+        note = f"contention: median {middle / low:.2f} x floor, p90 {high / low:.2f} x"
+        yield Comparison(id, "packet floor", "floor", low, floor, "ns", device.name, count=lengths.size)
+        yield Comparison(id, "packet", "charge", middle, charge, "ns", device.name, count=lengths.size, note=note)
+
+
+def packet_groups(trace: Trace) -> Iterator[tuple[int, bool, int, np.ndarray]]:
+    """(bytes, whether to HBM, descriptors, durations in ns) of packets that are alike, where there are enough."""
     table = trace.packets
     kept = (table.bytes > SEMAPHORE_BYTES) & (table.transfer != NONE) & (table.queue_type != QueueType.INSTRUCTION)
     rows = np.flatnonzero(kept)
     stores = trace.transfers.dest_memory[table.transfer[rows]] == Memory.HBM
-    pieces = _descriptors(trace, rows)
     length = (table.end_ps[rows] - table.start_ps[rows]) / PS
-    for size, stored, count in sorted({*zip(table.bytes[rows].tolist(), stores.tolist(), pieces.tolist())}):
-        group = length[(table.bytes[rows] == size) & (stores == stored) & (pieces == count)]
-        timing = packet(device, size, count, stored)
-        id = f"{device.name} {'store' if stored else 'load'} of {size} B in {count}"
-        if group.size >= FEWEST:
-            low = float(np.percentile(group, 10))
-            yield Comparison(
-                id, "packet floor", "floor", low, timing.interval_ps / PS, "ns", device.name, count=group.size
-            )
-            middle, typical = float(np.median(group)), timing.duration_ps / PS
-            note = f"contention: median {middle / low:.2f} x floor, p90 {np.percentile(group, 90) / low:.2f} x"
-            yield Comparison(id, "packet", "charge", middle, typical, "ns", device.name, count=group.size, note=note)
+    keys = np.stack((table.bytes[rows], stores, _descriptors(trace, rows)), axis=1)
+    found, group = np.unique(keys, axis=0, return_inverse=True)
+    for number, (size, stored, count) in enumerate(found.tolist()):
+        lengths = length[group.reshape(-1) == number]
+        if lengths.size >= FEWEST:
+            yield size, bool(stored), count, lengths
 
 
 def _descriptors(trace: Trace, rows: np.ndarray) -> np.ndarray:
@@ -62,14 +67,20 @@ def _descriptors(trace: Trace, rows: np.ndarray) -> np.ndarray:
 
 
 def _wakes(trace: Trace, device: Device) -> Iterator[Comparison]:
-    """From the end of what an instruction waited for, on another engine, to its start."""
+    gaps = wakes(trace)
+    if gaps.size:
+        note = f"p10 {np.percentile(gaps, 10):.0f}, p90 {np.percentile(gaps, 90):.0f} ns"
+        id, measured = f"{device.name} semaphore between engines", float(np.median(gaps))
+        yield Comparison(
+            id, "wake", "wake", measured, device["sem.wake"], "ns", device.name, count=gaps.size, note=note
+        )
+
+
+def wakes(trace: Trace) -> np.ndarray:
+    """From the end of what an instruction waited for, on another engine, to its start, ns."""
     table = trace.instructions
     rows = np.flatnonzero((table.wait == Wait.OPERAND) & (table.wait_for != NONE) & ~table.control)
     before = table.wait_for[rows]
     other = (table.engine[rows] != table.engine[before]) & ~table.control[before]
-    gap = (table.start_ps[rows] - table.end_ps[before])[other] / PS
-    gap = gap[gap >= 0]
-    if gap.size:
-        wake, note = device["sem.wake"], f"p10 {np.percentile(gap, 10):.0f}, p90 {np.percentile(gap, 90):.0f} ns"
-        id = f"{device.name} semaphore between engines"
-        yield Comparison(id, "wake", "wake", float(np.median(gap)), wake, "ns", device.name, count=gap.size, note=note)
+    gaps = (table.start_ps[rows] - table.end_ps[before])[other] / PS
+    return gaps[gaps >= 0]
