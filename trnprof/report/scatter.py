@@ -141,7 +141,14 @@ def _tables(report: Report, kernels: list[Comparison]) -> str:
     totals = row(("", "compared", "mean error", "bias", "worst", ""), "th", numbers={1, 2, 3, 4})
     lines = [
         row(
-            (t.name, str(t.measurements), f"{t.mape:.1%}", signed(t.bias), signed(t.worst_error), t.worst),
+            (
+                t.name,
+                str(t.measurements),
+                f"{t.mape:.1%}",
+                signed(t.bias),
+                signed(t.worst_error),
+                t.worst if t.worst_error else "",
+            ),
             "td",
             numbers={1, 2, 3, 4},
         )

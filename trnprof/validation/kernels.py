@@ -175,9 +175,11 @@ def _intervals(run: Run, times: Mapping[str, float]) -> dict[str, tuple[float, f
     """Of each time, where the emulator computes them."""
     import sim
 
-    bars = getattr(sim, "error_bars", None)
-    found = {} if bars is None else {name: getattr(bars(run), name, None) for name in times}
-    return {name: (bar.low, bar.high) for name, bar in found.items() if bar is not None}
+    compute = getattr(sim, "error_bars", None)
+    if compute is None:
+        return {}
+    bars = compute(run)
+    return {name: (bar.low, bar.high) for name in times if (bar := getattr(bars, name, None)) is not None}
 
 
 def _time(record: Record, call: Call, id: str, result: Result) -> Comparison:
