@@ -26,9 +26,6 @@ ALIGNMENT = 16
 GRAIN = 64
 """Bytes: the grid on which tiles are placed where memory has been free for longest."""
 
-RELAXED, CROWDED, PACKED = PRESSURES = range(3)
-"""Use memory again as late as possible; keep small tiles together; pack tiles, however soon memory is used again."""
-
 SHOWN = 6
 """Live allocations named when memory runs out."""
 
@@ -91,7 +88,7 @@ class Placement:
     """int64[k, 2]: pairs of storages alive at the same time at the same bytes, of whatever partitions; the kernel chose
     both places."""
     strategies: Mapping[tuple[int, Memory], str] = field(default_factory=dict)
-    """How each core's memory was filled: `rings`, `pools`, `longest free`, `rotate`, `first fit`, `best fit`."""
+    """How each core's memory was filled: `rings`, `pools`, `as resident`, `longest free`, `rotate`, `first fit`, `best fit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +104,12 @@ class Room:
     """(name, strategy, bytes that sizes are rounded up to) in the order in which they are tried."""
     buffers: int = 0
     """Slots an allocation site gets for each tile alive at once, before anything else is tried; 0 for none."""
-    crowded: bool = False
-    """Fill blocks that are in use in part first."""
 
 
-def place(program: Program, options: Options, pressure: int = PACKED) -> Placement:
+def place(program: Program, options: Options, given: dict[int, int] | None = None) -> Placement:
     """Find a place for every storage that is accessed.
 
-    pressure : how far to go, where buffers take turns, when tiles do not fit: one of `PRESSURES`
-
+    given  : byte in each partition of every storage in SBUF, for when buffers cannot take turns
     raises: CapacityError naming the allocation and what is alive beside it; InputError for an address outside
     """
     columns = Columns.of(program.storages)
@@ -126,10 +120,10 @@ def place(program: Program, options: Options, pressure: int = PACKED) -> Placeme
     memory = columns.memory
     _place_hbm(program, columns, first, offset)
     together = []
-    for room in _rooms(program, options, pressure):
+    for room in _rooms(program, options):
         for number in np.unique(core[(memory == room.memory) & (first >= 0)]).tolist():
             chosen = np.flatnonzero((memory == room.memory) & (core == number) & (first >= 0))
-            scene = _Scene(program, columns, room, first, last, partition, offset)
+            scene = _Scene(program, columns, room, first, last, partition, offset, given)
             strategies[number, room.memory] = scene.fill(chosen)
             together += scene.together
     pairs = np.array(together, np.int64).reshape(-1, 2)
@@ -150,15 +144,14 @@ def _lives(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return core, first, last
 
 
-def _rooms(program: Program, options: Options, pressure: int) -> tuple[Room, Room]:
+def _rooms(program: Program, options: Options) -> tuple[Room, Room]:
     from sim.jit.allocation import BEST, FIRST, ROTATE
 
     device = program.device
     bank = int(device["psum_bank_bytes"])
     fallback = (("first fit", FIRST, 1), ("best fit", BEST, 1))
-    packing = (("rotate", ROTATE, 1), *fallback) if pressure == PACKED or not options.buffers else ()
     return (
-        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, packing, options.buffers, pressure > RELAXED),
+        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, (("rotate", ROTATE, 1), *fallback), options.buffers),
         Room(Memory.PSUM, int(device["psum_partition_bytes"]), bank, (("rotate", ROTATE, bank), *fallback)),
     )
 
@@ -166,13 +159,14 @@ def _rooms(program: Program, options: Options, pressure: int) -> tuple[Room, Roo
 class _Scene:
     """One memory of one core while it is filled."""
 
-    def __init__(self, program: Program, columns: Columns, room: Room, first, last, partition, offset):
+    def __init__(self, program: Program, columns: Columns, room: Room, first, last, partition, offset, given):
         self.program = program
         self.pitch = columns.pitch
         self.fixed = np.array([record.address is not None for record in columns.records] or [False], bool)[
             columns.record
         ]
         self.room = room
+        self.given = given if room.memory is Memory.SBUF else None
         self.first = first
         self.last = last
         self.partition = partition
@@ -235,11 +229,15 @@ class _Scene:
             if found is not None:
                 self.offset[tiles] = found
                 return name
-        found = rings.place_oldest(size, first, last, self.room.buffers, self.room.limit, GRAIN, self.room.crowded)
-        if found is None:
-            return ""
-        self.offset[tiles] = found
-        return "longest free"
+        if self.given is not None:
+            self.offset[tiles] = [self.given[index] for index in tiles.tolist()]
+            return "as resident"
+        for crowded in (False, True):
+            found = rings.place_oldest(size, first, last, self.room.buffers, self.room.limit, GRAIN, crowded)
+            if found is not None:
+                self.offset[tiles] = found
+                return "longest free"
+        return ""
 
     def _full(self, wanted: int, others: np.ndarray) -> CapacityError:
         """The error of a storage that found no room."""

@@ -106,17 +106,9 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
 
 
 def _placed(program: Program, options: Options) -> tuple[Program, Placement]:
-    """The program, spilled as little as its tiles allow, and where they lie."""
-    tried: list[Program] = []
-    for pressure in allocation.PRESSURES:
-        for candidate in tried if pressure else residency.candidates(program, options):
-            try:
-                return candidate, allocation.place(candidate, options, pressure)
-            except CapacityError as error:
-                full = error
-            if pressure == allocation.RELAXED:
-                tried.append(candidate)
-    raise full
+    """The program with what SBUF cannot hold saved and brought back, and where its tiles lie."""
+    held = residency.reside(program, options)
+    return held.program, allocation.place(held.program, options, held.offset)
 
 
 def time(program: Program, placement: Placement, found: Dependences, options: Options) -> Schedule:

@@ -11,6 +11,7 @@ from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layou
 from sim.compiler.distribution import distribute
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
+from sim.compiler.packing import pack
 from sim.compiler.renaming import rename
 from sim.compiler.splitting import split
 from sim.program import Program
@@ -25,6 +26,7 @@ __all__ = [
     "engines",
     "hoist",
     "operand_roles",
+    "pack",
     "rename",
     "rewrite",
     "split",
@@ -37,6 +39,8 @@ def rewrite(program: Program, options: Options) -> Program:
     limit = int(program.device[options.sbuf_figure])
     if options.rename:
         program = rename(program)
+    if options.pack:
+        program = pack(program)
     if options.assign:
         program = assign(program)
     if options.split:

@@ -65,7 +65,7 @@ def _move_copies(device: Device, forms: list[Form], form: np.ndarray, number: in
 def on_scalar(device: Device, form: Form) -> Form:
     """The same work as an activation instruction."""
     columns = len(form.layouts) > 2
-    cost = laws.scalar(device, form.layouts[:2], form.layouts[1].elements, copies=True, columns=columns)
+    cost = laws.scalar(device, form.layouts[:2], form.elements, copies=True, columns=columns)
     return replace(form, engine=Engine.SCALAR, opcode="ACTIVATE", function=form.function or "COPY", cost=cost)
 
 

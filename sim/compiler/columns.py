@@ -28,6 +28,12 @@ def dense_bytes(layout: Layout) -> int:
     return layout.nbytes
 
 
+def repitched(layout: Layout, pitch: int) -> Layout:
+    """The same elements in a storage of another number of bytes a partition."""
+    first = layout.strides[0] // layout.pitch * pitch
+    return Layout(layout.shape, (first, *layout.strides[1:]), layout.dtype, layout.memory, pitch)
+
+
 def instructions_of_operands(program: Program) -> np.ndarray:
     """The instruction that each operand belongs to, int64[operands]."""
     return np.repeat(np.arange(len(program)), np.diff(program.operand_start))

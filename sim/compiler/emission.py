@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,8 @@ class Emission:
         self.storages = list(program.storages)
         self.forms = list(program.forms)
         self._made: dict[tuple, int] = {}
+        self._like: dict[int, int] = {}
+        """Form of the old program that each derived one is made of."""
         self._form: list[int] = []
         self._old: list[int] = []
         """Instruction of the old program whose source, region and core each has."""
@@ -38,6 +41,11 @@ class Emission:
         for operand in operands:
             self._operands += operand
         self._start.append(len(self._operands) // 3)
+
+    @property
+    def last(self) -> int:
+        """Number of the instruction that was appended last."""
+        return len(self._form) - 1
 
     def skip(self, index: int) -> None:
         """Leave an old instruction out."""
@@ -76,9 +84,24 @@ class Emission:
             self._made[form, spilled] = self._add(replace(self.forms[form], spill=spilled, useful=False))
         return self._made[form, spilled]
 
+    def derived(self, form: int, key: Hashable, make: Callable[[Form], Form]) -> int:
+        """A form made of another one, which the kernel asked for in the same way; equal keys give the same one."""
+        if (form, key) not in self._made:
+            self._made[form, key] = made = self._add(make(self.forms[form]))
+            self._like[made] = self._like.get(form, form)
+        return self._made[form, key]
+
     def _add(self, form: Form) -> int:
         self.forms.append(form)
         return len(self.forms) - 1
+
+    def _asked(self) -> tuple[tuple, ...]:
+        """What the kernel asked for, of each form."""
+        asked = self.program.asked
+        if not self._like:
+            return asked
+        like = [self._like.get(number, number) for number in range(len(self.forms))]
+        return tuple(asked[number] if number < len(asked) else () for number in like)
 
     def finished(self) -> Program:
         """The new program."""
@@ -91,6 +114,7 @@ class Emission:
         return replace(
             program,
             forms=tuple(self.forms),
+            asked=self._asked(),
             storages=tuple(self.storages),
             form=np.array(self._form, np.int32),
             source=program.source[old],

@@ -24,6 +24,8 @@ class Options:
     windows: tuple[int, ...] = WINDOWS["current"]
     """Per engine (Tensor, Vector, Scalar, GpSimd, Sync): instructions among which the oldest ready one goes first.
     1 is strictly in order. Sync only triggers DMAs, which the compiler orders freely."""
+    pack: bool = False
+    """Let transposes share PSUM banks, and copy those of a bank at once."""
     assign: bool = False
     """Choose engines that the kernel leaves open as compilers of the legacy API do."""
     split: bool = False
@@ -57,6 +59,7 @@ class Options:
         return cls(
             generation=generation,
             windows=WINDOWS[generation],
+            pack=legacy,
             assign=legacy,
             split=legacy,
             hoist=legacy,

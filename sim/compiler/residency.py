@@ -10,8 +10,7 @@ room kept free come from the timing prototype (facts, section 8.2).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -20,55 +19,23 @@ from sim.compiler.columns import dead, instructions_of_operands, keep, operand_r
 from sim.compiler.emission import Emission
 from sim.compiler.numbering import UNKNOWN, constant_storages, is_plain_load, number_values
 from sim.compiler.options import Options
+from sim.compiler.room import GRAIN, Room, Tile
 from sim.program import Program, Role
 from sim.trace import Memory
 
 AHEAD_BYTES = 8192
 """Room that is kept free, bytes a partition: compilers spill ahead of need."""
 
-FILL = (1.0, 0.95, 0.9, 0.8, 0.7)
-"""Shares of SBUF that are tried as the limit until every tile finds a contiguous place."""
-
 NO_LIMIT = 1 << 60
 
 
-@dataclass(slots=True)
-class Tile:
-    """One value, which several storages of the program may hold in turn; what is known of it while walking."""
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A program whose tiles come and go."""
 
-    key: int
-    size: int
-    uses: list[int]
-    """Instructions that access it, ascending."""
-    number: int
-    """Storage that holds it now."""
-    used: int = 0
-    """How many uses are past."""
-    made: bool = False
-    """Some storage has begun to hold it, and it has not been given up since."""
-    complete: int = -1
-    """Instruction that wrote its last part."""
-    needed: int = -1
-    """Last instruction that accesses a storage that holds it by now."""
-    resident: bool = False
-    loads: list[tuple[int, list[int]]] | None = field(default_factory=list)
-    """(form, operands) of the loads that made it, None once it holds a computed value."""
-    home: int = -1
-    """HBM storage of its saved copy, -1 for none."""
-    saved: bool = False
-    """The saved copy holds what the tile holds."""
-
-
-@dataclass(slots=True)
-class Room:
-    """The SBUF of one core while the program is walked."""
-
-    limit: int
-    taken: int = 0
-    furthest: list[tuple[int, int]] = field(default_factory=list)
-    """Heap of (-next use, tile); entries of the past are skipped."""
-    loads: dict[int, Tile] = field(default_factory=dict)
-    """Resident tiles that can be loaded again, least recently used first."""
+    program: Program
+    offset: dict[int, int] | None
+    """Byte in each partition of every storage in SBUF; None when the walk has found no place for all."""
 
 
 def needs_spilling(program: Program, limit: int) -> bool:
@@ -103,7 +70,7 @@ def spill(program: Program, limit: int, share: bool = False) -> Program:
 
     share : values that are still resident are not made again
     """
-    return Contents(program, share).spilled(limit)
+    return Contents(program, share).spilled(limit).program
 
 
 class Contents:
@@ -148,10 +115,11 @@ class Contents:
             for storage, seen in self.uses.items()
         }
 
-    def spilled(self, limit: int) -> Program:
+    def spilled(self, limit: int) -> Resident:
         """The program with at most `limit` bytes a partition resident."""
-        walked = _Walk(self, limit).run()
-        return keep(walked, ~dead(walked, np.zeros(len(walked), bool))) if self.share else walked
+        walk = _Walk(self, limit)
+        made = walk.run()
+        return Resident(keep(made, ~dead(made, np.zeros(len(made), bool))) if self.share else made, walk.offset)
 
 
 class _Walk:
@@ -165,7 +133,10 @@ class _Walk:
         """Storages whose value was resident already: what makes them goes."""
         self.by_key: list[Tile] = []
         self.tiles = self._tiles()
-        self.rooms = [Room(limit) for _ in range(int(contents.program.core.max(initial=0)) + 1)]
+        cores = int(contents.program.core.max(initial=0)) + 1
+        self.rooms = [Room(limit, limit < NO_LIMIT) for _ in range(cores)]
+        self.offset: dict[int, int] | None = {} if limit < NO_LIMIT else None
+        """Byte of each storage in SBUF; None once a tile has found no place."""
 
     def _tiles(self) -> dict[int, Tile]:
         """The tile of each storage in SBUF; storages with equal values share it."""
@@ -200,6 +171,8 @@ class _Walk:
                     self._enter(room, tile, index, needed)
                 row = [self._mapped(flat[k]) for k in span]
                 out.emit(number, index, row, old=True)
+                for tile in needed.values():
+                    tile.touched = out.last
                 self._note_writes(number, [(flat[k], roles[k]) for k in span], row)
             for tile in needed.values():
                 self._leave(room, tile, index)
@@ -238,13 +211,21 @@ class _Walk:
         """Make a tile resident before an instruction."""
         if tile.resident:
             return
-        self._make_room(room, tile.size, index, pinned)
-        tile.resident = True
-        room.taken += tile.size
+        while room.taken + tile.size + AHEAD_BYTES > room.limit and self._evict(room, index, pinned):
+            pass
+        room.admit(tile)
+        while not (placed := room.place(tile, self.out.last + 1)) and self._evict(room, index, pinned):
+            pass
         storage = tile.number
-        if tile.complete >= 0 and not self._has_content(tile):
+        remade = tile.complete < 0 or self._has_content(tile)
+        if remade:
+            tile.number = self.out.new_storage(storage)
+        if not placed:
+            self.offset = None
+        if self.offset is not None:
+            self.offset[tile.number] = tile.place * GRAIN
+        if not remade:
             return
-        tile.number = self.out.new_storage(storage)
         if tile.loads is not None:
             for form, operands in tile.loads:
                 again = [[tile.number, *operands[1:3]], *(operands[k : k + 3] for k in range(3, len(operands), 3))]
@@ -256,16 +237,17 @@ class _Walk:
     def _has_content(tile: Tile) -> bool:
         return tile.saved or bool(tile.loads)
 
-    def _make_room(self, room: Room, size: int, index: int, pinned: dict[int, Tile]) -> None:
-        while room.taken + size + AHEAD_BYTES > room.limit:
-            tile = self._victim(room, pinned)
-            if tile is None:
-                return
-            if tile.needed < index:
-                tile.made = False
-            elif tile.loads is None and not tile.saved:
-                self._save(tile, index)
-            self._release(room, tile)
+    def _evict(self, room: Room, index: int, pinned: dict[int, Tile]) -> bool:
+        """Let one tile go before an instruction; whether there was one to let go."""
+        tile = self._victim(room, pinned)
+        if tile is None:
+            return False
+        if tile.needed < index:
+            tile.made = False
+        elif tile.loads is None and not tile.saved:
+            self._save(tile, index)
+        room.release(tile)
+        return True
 
     def _victim(self, room: Room, pinned: dict[int, Tile]) -> Tile | None:
         """Furthest next use; where that is a plain load, the load that was used longest ago."""
@@ -288,17 +270,12 @@ class _Walk:
             heappush(room.furthest, entry)
         return found
 
-    @staticmethod
-    def _release(room: Room, tile: Tile) -> None:
-        tile.resident = False
-        room.taken -= tile.size
-        room.loads.pop(tile.key, None)
-
     def _save(self, tile: Tile, index: int) -> None:
         if tile.home < 0:
             tile.home = self.out.new_home(tile.number)
         self.out.move(tile.home, tile.number, "save", index)
         tile.saved = True
+        tile.touched = self.out.last
 
     def _note_writes(self, number: int, operands: list[tuple[list[int], int]], row: list[list[int]]) -> None:
         """Remember whether a tile is still what loads of an input made it."""
@@ -322,7 +299,7 @@ class _Walk:
         if not tile.resident:
             return
         if used == len(uses):
-            self._release(room, tile)
+            room.release(tile)
             return
         room.loads.pop(tile.key, None)
         if tile.loads is not None:
@@ -347,15 +324,10 @@ def _last_writes(program: Program, roles: np.ndarray) -> list[int]:
     return last.tolist()
 
 
-def candidates(program: Program, options: Options) -> Iterator[Program]:
-    """From the least to the most spilled; the first that finds a place for every tile is the one to run."""
+def reside(program: Program, options: Options) -> Resident:
+    """The program with what must leave SBUF saved and brought back, as far as the options allow."""
     limit = int(program.device[options.sbuf_figure])
-    if not options.share and not (options.spill and needs_spilling(program, limit)):
-        yield program
-        return
-    contents = Contents(program, options.share)
-    if not options.spill:
-        yield contents.spilled(NO_LIMIT)
-        return
-    for share in FILL:
-        yield contents.spilled(int(limit * share))
+    spills = options.spill and (options.share or needs_spilling(program, limit))
+    if not spills and not options.share:
+        return Resident(program, None)
+    return Contents(program, options.share).spilled(limit if spills else NO_LIMIT)

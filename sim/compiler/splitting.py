@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim.compiler.columns import instructions_of_operands
+from sim.compiler.columns import instructions_of_operands, repitched
 from sim.memory import Layout, Storage
 from sim.program import Form, Program
 from sim.trace import Memory
@@ -44,7 +44,7 @@ def split(program: Program) -> Program:
         if part.storage.index < 0:
             part.storage.index = len(storages)
             storages.append(part.storage)
-        narrow = _narrowed(layout, part.storage.pitch)
+        narrow = repitched(layout, part.storage.pitch)
         operands[row] = part.storage.index, partition * part.storage.pitch + byte - part.low, narrow.index
         index = int(instruction[row])
         key = (int(form[index]), row - int(start[index]), narrow.index)
@@ -58,12 +58,6 @@ def split(program: Program) -> Program:
 
 def _with_layout(form: Form, place: int, layout: Layout) -> Form:
     return replace(form, layouts=(*form.layouts[:place], layout, *form.layouts[place + 1 :]))
-
-
-def _narrowed(layout: Layout, pitch: int) -> Layout:
-    """The same elements in a storage of fewer bytes a partition."""
-    first = layout.strides[0] // layout.pitch * pitch
-    return Layout(layout.shape, (first, *layout.strides[1:]), layout.dtype, layout.memory, pitch)
 
 
 def _parts(program: Program) -> dict[int, list[Part]]:

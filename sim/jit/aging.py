@@ -62,3 +62,30 @@ def place(grains, first, last, until, block, offset):
         offset[t] = found
         until[found : found + grains[t]] = last[t]
     return grains.size
+
+
+@njit(cache=True)
+def oldest(until, kind, count, block, now):
+    """First grain of the `count` grains that have been free for longest; -1 for none.
+
+    A block of `block` grains takes tiles of one size, `kind[b]`, until it is free again; where that leaves no place,
+    any is taken.
+    """
+    if count >= block:
+        found = longest_free(until, np.int64(count), np.int64(block), np.int64(now), 0)
+    else:
+        found, age = np.int64(-1), np.int64(now)
+        for b in range(kind.size):
+            first, last = b * block, min((b + 1) * block, until.size)
+            if kind[b] != count and until[first:last].max() >= now:
+                continue
+            for start in range(first, last - count + 1, count):
+                own = until[start : start + count].max()
+                if own < age:
+                    found, age = np.int64(start), own
+    if found < 0:
+        found = longest_free(until, np.int64(count), np.int64(1), np.int64(now), 0)
+    if found >= 0:
+        for b in range(found // block, -(-(found + count) // block)):
+            kind[b] = count
+    return found
