@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-GRAIN = 64
+GRAIN = 16
 """Bytes: the grid on which tiles lie."""
 
 BLOCK_BYTES = 4096
@@ -54,6 +54,11 @@ class Tile:
     """Last instruction of the new program that accesses it."""
 
 
+def grains(tile: Tile) -> int:
+    """How many grains a tile takes."""
+    return -(-tile.size // GRAIN)
+
+
 class Room:
     """What is resident, what leaves next, and which grains are free since when."""
 
@@ -73,7 +78,7 @@ class Room:
         """Find room for a tile before instruction `now` of the new program; whether there is any."""
         from sim.jit import aging
 
-        count = -(-tile.size // GRAIN)
+        count = grains(tile)
         found = int(aging.oldest(self.until, self.kind, count, BLOCK_BYTES // GRAIN, now)) if self.until.size else 0
         if found < 0:
             return False
@@ -84,13 +89,13 @@ class Room:
     def admit(self, tile: Tile) -> None:
         """Count a tile as resident."""
         tile.resident = True
-        self.taken += tile.size
+        self.taken += grains(tile) * GRAIN
 
     def release(self, tile: Tile) -> None:
         """Let others have the place of a tile."""
         tile.resident = False
-        self.taken -= tile.size
+        self.taken -= grains(tile) * GRAIN
         self.loads.pop(tile.key, None)
         if tile.place != UNPLACED:
-            self.until[tile.place : tile.place - (-tile.size // GRAIN)] = tile.touched
+            self.until[tile.place : tile.place + grains(tile)] = tile.touched
             tile.place = UNPLACED
