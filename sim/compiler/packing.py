@@ -31,11 +31,22 @@ class Pair:
     """The PSUM storage between them."""
 
 
+@dataclass(slots=True)
+class Group:
+    """Pairs that share a bank, and where their copy can stand."""
+
+    pairs: list[Pair]
+    sinks: bool = True
+    """At the last copy's place: nothing in between accesses what the others write."""
+    rises: bool = True
+    """At the first copy's place, all transposes before it: nothing in between writes what they read."""
+
+
 def pack(program: Program) -> Program:
     """Let runs of transposes of one source line write one PSUM tile, which one copy reads."""
     if len(program.order):
         return program
-    groups = [group for group in _groups(program) if len(group) > 1]
+    groups = [group for group in _groups(program) if len(group.pairs) > 1]
     return _packed(program, groups) if groups else program
 
 
@@ -69,22 +80,32 @@ def _fits(program: Program, pair: Pair, read: int) -> bool:
     )
 
 
-def _groups(program: Program) -> list[list[Pair]]:
+def _groups(program: Program) -> list[Group]:
     """Pairs that can share a bank and a copy: same forms, line and loop, and nothing in between stands in the way."""
     bank = int(program.device["psum_bank_bytes"])
     history = _History(program)
-    groups: list[list[Pair]] = []
+    groups: list[Group] = []
     for pair in _pairs(program):
         history.advance(pair.copy)
-        first = groups[-1][0] if groups else pair
         room = bank // program.storages[pair.tile].pitch
-        if groups and len(groups[-1]) < room and _alike(program, first, pair) and history.allows(first.copy, pair):
-            groups[-1].append(pair)
-            history.joined.add(pair.copy)
-        else:
-            groups.append([pair])
-            history.joined = {pair.copy}
+        if not groups or len(groups[-1].pairs) >= room or not _joins(program, history, groups[-1], pair):
+            groups.append(Group([]))
+            history.joined = set()
+        groups[-1].pairs.append(pair)
+        history.joined.add(pair.copy)
     return groups
+
+
+def _joins(program: Program, history: _History, group: Group, pair: Pair) -> bool:
+    """Whether a pair can join a group; notes where the copy can stand then."""
+    first = group.pairs[0]
+    if not _alike(program, first, pair):
+        return False
+    sinks = group.sinks and all(history.untouched(first.copy, member.copy) for member in (*group.pairs, pair))
+    rises = group.rises and history.untouched(first.copy, pair.copy) and history.steady(first.copy, pair.transpose)
+    if sinks or rises:
+        group.sinks, group.rises = sinks, rises
+    return sinks or rises
 
 
 def _alike(program: Program, one: Pair, other: Pair) -> bool:
@@ -119,29 +140,34 @@ class _History:
                     self.accessed[self.storage[k]] = number
         self.at = max(self.at, index)
 
-    def allows(self, place: int, pair: Pair) -> bool:
-        """Whether a transpose and its copy give the same when they run at an earlier place."""
-        inputs = self.storage[self.bounds[pair.transpose] : self.bounds[pair.transpose + 1]][1:]
-        target = self.storage[self.bounds[pair.copy]]
-        return self.accessed.get(target, -1) < place and all(self.written.get(s, -1) < place for s in inputs)
+    def untouched(self, since: int, copy: int) -> bool:
+        """Whether only the group has accessed the target of a copy since an instruction."""
+        return self.accessed.get(self.storage[self.bounds[copy]], -1) < since
+
+    def steady(self, since: int, transpose: int) -> bool:
+        """Whether what a transpose reads was written before an instruction."""
+        inputs = self.storage[self.bounds[transpose] + 1 : self.bounds[transpose + 1]]
+        return all(self.written.get(storage, -1) < since for storage in inputs)
 
 
-def _packed(program: Program, groups: list[list[Pair]]) -> Program:
+def _packed(program: Program, groups: list[Group]) -> Program:
     packing = _Packing(program)
-    begins = {group[0].transpose: group for group in groups}
-    ends = {group[0].copy: group for group in groups}
-    early = {pair.transpose for group in groups for pair in group[1:]}
-    gone = {pair.copy for group in groups for pair in group[1:]}
+    own = {pair.transpose: (group, place) for group in groups for place, pair in enumerate(group.pairs)}
+    ends = {group.pairs[-1 if group.sinks else 0].copy: group for group in groups}
+    copies = {pair.copy for group in groups for pair in group.pairs}
     for index, number in enumerate(program.form.tolist()):
-        if index in begins:
-            packing.turn(begins[index], 0)
+        if index in own:
+            group, place = own[index]
+            if group.sinks or not place:
+                packing.turn(group.pairs, place)
         elif index in ends:
-            for place in range(1, len(ends[index])):
-                packing.turn(ends[index], place)
-            packing.copy(ends[index])
-        elif index in gone:
+            group = ends[index]
+            for place in range(1, 0 if group.sinks else len(group.pairs)):
+                packing.turn(group.pairs, place)
+            packing.copy(group.pairs, index)
+        elif index in copies:
             packing.out.skip(index)
-        elif index not in early:
+        else:
             packing.out.emit(number, index, packing.rows(index), old=True)
     return packing.out.finished()
 
@@ -178,8 +204,8 @@ class _Packing:
         )
         self.out.emit(form, pair.transpose, [[bank, place * tile.pitch, layout.index], *rest], old=True)
 
-    def copy(self, group: list[Pair]) -> None:
-        """The one copy of a group."""
+    def copy(self, group: list[Pair], index: int) -> None:
+        """The one copy of a group, in the place of one of them."""
         bank, pitch, count = self.bank[group[0].copy], self.program.storages[group[0].tile].pitch, len(group)
         source = repitched(Layout.by_index[self.rows(group[0].copy)[1][2]], self.out.storages[bank].pitch)
         operands = []
@@ -190,4 +216,4 @@ class _Packing:
             (count, source),
             lambda old: replace(merged(self.program.device, old, count), layouts=(old.layouts[0], source) * count),
         )
-        self.out.emit(form, group[0].copy, operands, old=True)
+        self.out.emit(form, index, operands, old=True)
