@@ -25,6 +25,7 @@ from sim.nki.kernel import Kernel
 from sim.nki.tensor import NkiTensor
 from sim.program import Program, ProgramBuilder, Role, TooManyValues
 from sim.record import record
+from sim.retiming import Recording
 from sim.schedule import schedule
 from sim.trace import NONE, Finding, Memory, RegionKind, Trace
 
@@ -249,7 +250,8 @@ def _decorated(function: Callable) -> Kernel:
 def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
     """Compile, place and schedule the program."""
     stages.enter(stages.Stage(program.kernel, "scheduling", partial(len, program)))
-    return record(schedule(program, options), outputs=outputs)
+    made = record(schedule(program, options), outputs=outputs)
+    return replace(made, recorded=partial(Recording, program, options))
 
 
 class _Tracing:

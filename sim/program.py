@@ -189,6 +189,8 @@ class Program:
     """int32[n]: equal where the values that a form does not hold (constants of an ALU operation) are equal."""
     asked: tuple[tuple, ...] = ()
     """Options of the call, of each form that a call made: what the kernel asked for."""
+    calls: tuple[str, ...] = ()
+    """`Op.call` of each form that a call made."""
     kernel: str = ""
 
     def __len__(self) -> int:
@@ -239,6 +241,7 @@ class ProgramBuilder:
         self._forms: dict[Hashable, int] = {}
         self.forms: list[Form] = []
         self._asked: list[tuple] = []
+        self._calls: list[str] = []
         self._form: list[int] = []
         self._immediate: list[int] = []
         self._immediates: dict[Hashable, int] = {}
@@ -566,6 +569,7 @@ class ProgramBuilder:
             raise self._placed(op, error) from None
         self.forms.append(form)
         self._asked.append(static)
+        self._calls.append(op.call)
         return len(self.forms) - 1
 
     def _placed(self, op: Op, error: InputError) -> InputError:
@@ -626,6 +630,7 @@ class ProgramBuilder:
             device=self.device,
             forms=tuple(self.forms),
             asked=tuple(self._asked),
+            calls=tuple(self._calls),
             storages=tuple(self.storages),
             regions=tuple(self.regions),
             strings=self.strings,

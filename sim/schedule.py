@@ -100,12 +100,12 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
     raises: CapacityError when memory runs out, InputError for instructions that wait for one another
     """
     options = options or Options()
-    rewritten, placement = _placed(compiler.rewrite(program, options), options)
+    rewritten, placement = placed(compiler.rewrite(program, options), options)
     found = dependences.find(rewritten, placement)
     return time(rewritten, placement, found, options)
 
 
-def _placed(program: Program, options: Options) -> tuple[Program, Placement]:
+def placed(program: Program, options: Options) -> tuple[Program, Placement]:
     """The program with what SBUF cannot hold saved and brought back, and where its tiles lie."""
     held = residency.reside(program, options)
     return held.program, allocation.place(held.program, options, held.offset)

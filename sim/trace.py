@@ -440,6 +440,8 @@ class Meta:
     """The profile's own Summary row, unchanged; empty when emulated."""
     outputs: tuple[Mapping[str, Any], ...] = ()
     """Emulated runs: name, shape, dtype and sha256 of each output."""
+    what_if: Mapping[str, float] = field(default_factory=dict)
+    """Figures that this emulation was given in place of the device's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +459,8 @@ class Trace:
     regions: Regions = field(default_factory=lambda: Regions(0))
     tensors: Tensors = field(default_factory=lambda: Tensors(0))
     allocations: Allocations = field(default_factory=lambda: Allocations(0))
+    recorded: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    """Loads what the trace can be timed anew from, a `sim.retiming.Recording`; None where there is nothing."""
 
     def tables(self) -> Iterator[tuple[str, Table]]:
         """Every table with its field name, in the order of `TABLES`."""

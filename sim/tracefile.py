@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 INDEX = "trnprof.json"
 STRINGS = "TrnprofStrings"
+PROGRAM = "TrnprofProgram"
+"""What the trace can be timed anew from (`sim.programfile`); not there for captured profiles."""
 ROW_GROUP = 1 << 20
 
 
@@ -68,7 +70,7 @@ def read(path: str | os.PathLike[str]) -> Trace:
         tables = {name: _table(folder, name, index["tables"][name]) for name in TABLES}
     except (KeyError, TypeError, ValueError) as fault:
         raise InputError(f"{folder / INDEX}: damaged: {type(fault).__name__} {fault}") from None
-    return Trace(meta, strings, **tables)
+    return Trace(meta, strings, **tables, recorded=_recorded(folder / f"{PROGRAM}.parquet", strings))
 
 
 def _check_target(target: Path) -> None:
@@ -100,6 +102,7 @@ def _fill(folder: Path, trace: Trace, summary: Mapping[str, Any] | None) -> None
     texts = [storable(text) for text in trace.strings]
     if texts:
         _write_table(folder / f"{STRINGS}.parquet", pa.table({"text": pa.array(texts, pa.string())}))
+    _write_program(folder / f"{PROGRAM}.parquet", trace)
     index = {
         "format": FORMAT,
         "meta": asdict(trace.meta),
@@ -111,6 +114,30 @@ def _fill(folder: Path, trace: Trace, summary: Mapping[str, Any] | None) -> None
         file.flush()
         os.fsync(file.fileno())
     _sync_folder(folder)
+
+
+def _write_program(path: Path, trace: Trace) -> None:
+    """Write what the trace can be timed anew from, where it knows."""
+    recorded = trace.recorded() if trace.recorded is not None else None
+    if recorded is None:
+        return
+    from sim import programfile
+
+    if programfile.storable(recorded):
+        _write_table(path, programfile.table(recorded))
+
+
+def _recorded(path: Path, strings: Strings) -> Callable[[], Any] | None:
+    """What loads it again."""
+    if not path.exists():
+        return None
+
+    def load() -> Any:
+        from sim import programfile
+
+        return programfile.read(path, strings)
+
+    return load
 
 
 def _beside(theirs: pa.Table | None, name: str, table: Table) -> pa.Table:

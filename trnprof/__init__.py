@@ -17,6 +17,8 @@ _HOMES = {
     "open": ("trnprof.readers", "open"),
     "run": ("sim", "run"),
     "summarize": ("trnprof.summary", "summarize"),
+    "what_if": ("trnprof.whatif", "what_if"),
+    "what_ifs": ("trnprof.whatif", "what_ifs"),
 }
 
 __all__ = [*_HOMES, "__version__"]

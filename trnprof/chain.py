@@ -63,7 +63,7 @@ class Chain:
         self.wait, self.wait_for = ins.wait, ins.wait_for
         self.moved = moved
         self.done = np.maximum(moved.end_ps, moved.done_ps)
-        self.by_trigger = _Group(moved.instruction)
+        self.by_trigger = Group(moved.instruction)
 
     @cached_property
     def work(self) -> np.ndarray:
@@ -95,8 +95,8 @@ class Chain:
         return found
 
     @cached_property
-    def edges(self) -> _Group:
-        return _Group(self.trace.edges.waiter)
+    def edges(self) -> Group:
+        return Group(self.trace.edges.waiter)
 
     @cached_property
     def released(self) -> np.ndarray:
@@ -139,7 +139,7 @@ class Chain:
         return max(free, int(self.released[inputs].max(initial=free)))
 
 
-class _Group:
+class Group:
     """Rows of a table by the value that they have."""
 
     def __init__(self, values: np.ndarray):
@@ -149,6 +149,17 @@ class _Group:
     def of(self, value: int) -> np.ndarray:
         low, high = np.searchsorted(self.values, (value, value + 1))
         return self.order[low:high]
+
+    def count(self, values: np.ndarray) -> np.ndarray:
+        """How many rows have each of these values."""
+        return np.searchsorted(self.values, values, "right") - np.searchsorted(self.values, values)
+
+    def spread(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows that have any of these values, place of the value of each)."""
+        count = self.count(values)
+        place = np.repeat(np.arange(values.size), count)
+        within = np.arange(place.size) - np.repeat(np.cumsum(count) - count, count)
+        return self.order[np.searchsorted(self.values, values)[place] + within], place
 
 
 @dataclass(slots=True)

@@ -153,7 +153,7 @@ def _of_trace(trace: Trace, cores: int | None) -> Machine:
     cores = cores or working_cores(trace)
     said = trace.meta.machine
     try:
-        made = _of_device(device(trace.meta.device), cores)
+        made = _of_device(device(trace.meta.device).replace(trace.meta.what_if), cores)
     except InputError:
         return _of_profile(trace.meta.device, said, cores)
     return _captured(made, said) if said else made

@@ -21,6 +21,7 @@ from trnprof.commands import (
     tui,
     validate,
     web,
+    what_if,
 )
 
 COMMANDS: dict[str, ModuleType] = {
@@ -30,6 +31,7 @@ COMMANDS: dict[str, ModuleType] = {
     "roofline": roofline,
     "advise": advise,
     "critical": critical,
+    "what-if": what_if,
     "tui": tui,
     "web": web,
     "export": export,

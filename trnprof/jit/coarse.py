@@ -1,0 +1,18 @@
+"""Start times that obey lower bounds on the distances between them."""
+
+from numba import njit
+
+
+@njit(cache=True)
+def push_apart(first, then, least, time):
+    """Let no `then` start less than `least` after its `first`; whether anything changed.
+
+    first, then : int64[c], places in `time`; the earliest first
+    """
+    changed = False
+    for c in range(first.size):
+        earliest = time[first[c]] + least[c]
+        if earliest > time[then[c]]:
+            time[then[c]] = earliest
+            changed = True
+    return changed
