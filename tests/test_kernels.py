@@ -34,6 +34,15 @@ def matmul_case(dtype):
     return "matmul.py::matmul", (a_t, b), fp32(a_t).T @ fp32(b)
 
 
+def steps_case(name):
+    def case(dtype):
+        a_t, b = normal(256, 512, dtype=dtype), normal(256, 1024, dtype=dtype, seed=1)
+        return f"matmul_steps.py::{name}", (a_t, b), fp32(a_t).T @ fp32(b)
+
+    case.__name__ = f"{name}_case"
+    return case
+
+
 def softmax_case(dtype):
     x = normal(256, 1000, dtype=dtype)
     return "softmax.py::softmax", (x,), softmax(fp32(x))
@@ -77,7 +86,9 @@ def legacy_silu_case(dtype):
     return "legacy_silu.py::silu", (x,), fp32(x) / (1 + np.exp(-fp32(x)))
 
 
+STEPS = [steps_case(name) for name in ("every_tile", "in_blocks", "overlapped")]
 CASES = [
+    *STEPS,
     tile_by_tile_case,
     blocked_case,
     legacy_silu_case,

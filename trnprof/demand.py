@@ -91,8 +91,8 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
     """What a region needed of each resource, and where the rest of its time went."""
     trace, work = index.trace, region.work
     spans = {engine: _engine_spans(index, region, engine) for engine in COMPUTE_ENGINES}
-    spans[MEMORY] = _own(region, merge(*dma_spans(trace, region.transfers, region.packets)))
-    spans[NETWORK] = _own(region, merge(*collective_spans(trace, region.rows)))
+    spans[MEMORY] = _own(region, merge(*dma_spans(trace, *index.local(region.transfers, region.packets))))
+    spans[NETWORK] = _own(region, merge(*collective_spans(index, region.rows, region.transfers)))
     active = {key: length_ps(span) for key, span in spans.items()}
     ceiling = {engine: max(0, active[engine] - _fixed_ps(index, machine, region, engine)) for engine in COMPUTE_ENGINES}
     ceiling[MEMORY], limit = _memory_ps(index, machine, region, active[MEMORY])
@@ -210,8 +210,8 @@ def _dma_engines_ps(index: Index, machine: Machine, region: Region) -> float:
     """Mean time in which a DMA engine was at work: from packets, else from bytes and descriptors."""
     packets, table = index.trace.packets, machine.figures
     engines = int(table.get("dma_engines_nc") or 0) if table is not None else 0
-    if region.packets.size and engines:
-        rows = region.packets
+    rows = index.local(region.transfers, region.packets)[1]
+    if rows.size and engines:
         lane = packets.core[rows].astype(np.int64) * 1024 + packets.dma_engine[rows]
         start, end = packets.start_ps[rows], packets.end_ps[rows]
         inside = np.maximum(start, region.start_ps), np.minimum(end, region.end_ps)

@@ -45,7 +45,7 @@ class Work:
     hbm_read_bytes: int
     hbm_write_bytes: int
     dma_bytes: int
-    """Payload of its transfers, wherever they go."""
+    """Payload of its transfers, wherever on the chip they go."""
     dma_active_ps: int
     """Union of its transfers (AWS's dma_active_time)."""
     transfers: int
@@ -53,6 +53,8 @@ class Work:
     spill_bytes: int
     """Saved and reloaded for lack of SBUF."""
     collective_ps: int
+    wire_bytes: int
+    """Payload that collectives send over links; 0 where the profile does not tell."""
 
     @property
     def hbm_bytes(self) -> int:
@@ -80,6 +82,8 @@ class Index:
             (packets.bytes > SEMAPHORE_BYTES) & (packets.queue_type != QueueType.INSTRUCTION)
         ).astype(np.int64)
         """Packets that carry bytes of a transfer, ascending."""
+        self.wire = collective_transfers(trace)
+        """Transfers over links, by collectives: not memory's work; bool [transfers]."""
         self._transfers = _Children(trace.transfers.instruction)
         self._packets = _Children(packets.transfer[self.payload])
 
@@ -90,6 +94,13 @@ class Index:
     def packets_of(self, transfers: np.ndarray) -> np.ndarray:
         """Packets with payload of these transfers, ascending."""
         return self.payload[self._packets.of(transfers)]
+
+    def local(self, transfers: np.ndarray, packets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The transfers and packets that are no collective's."""
+        if not self.wire.any():
+            return transfers, packets
+        owner = self.trace.packets.transfer[packets]
+        return transfers[~self.wire[transfers]], packets[(owner < 0) | ~self.wire[owner]]
 
     @cached_property
     def anything(self) -> Spans:
@@ -147,9 +158,13 @@ def measure(
     """
     trace, ins, moved = index.trace, index.trace.instructions, index.trace.transfers
     part = _parts(ins.start_ps[rows], ins.end_ps[rows], cut) if prorate else None
-    share = _parts(moved.start_ps[transfers], moved.end_ps[transfers], cut) if prorate else None
     streams = rows[ins.engine[rows] < ENGINES]
     read, written = _hbm_bytes(index, rows, transfers, packets, cut if prorate else None)
+    wired = transfers[index.wire[transfers]]
+    wire_bytes = _sum(moved.bytes[wired], _parts(moved.start_ps[wired], moved.end_ps[wired], cut) if prorate else None)
+    network = union_ps(*_cut(*collective_spans(index, rows, transfers), cut))
+    transfers, packets = index.local(transfers, packets)
+    share = _parts(moved.start_ps[transfers], moved.end_ps[transfers], cut) if prorate else None
     return Work(
         time_ps=time_ps,
         active_ps=busy_ps(trace, streams, cut),
@@ -168,7 +183,8 @@ def measure(
         transfers=len(transfers),
         descriptors=_sum(moved.descriptors[transfers], share),
         spill_bytes=_sum(ins.spill_save_bytes[rows] + ins.spill_reload_bytes[rows], part),
-        collective_ps=union_ps(*_cut(*collective_spans(trace, rows), cut)),
+        collective_ps=network,
+        wire_bytes=wire_bytes,
     )
 
 
@@ -178,10 +194,12 @@ def dma_spans(trace: Trace, transfers: np.ndarray, packets: np.ndarray) -> Spans
     return table.start_ps[rows], table.end_ps[rows]
 
 
-def collective_spans(trace: Trace, rows: np.ndarray) -> Spans:
-    ins = trace.instructions
-    wired = rows[ins.engine[rows] == Engine.COLLECTIVE]
-    return ins.start_ps[wired], ins.end_ps[wired]
+def collective_spans(index: Index, rows: np.ndarray, transfers: np.ndarray) -> Spans:
+    """Collectives as instructions, or from the trigger of one until its bytes are there."""
+    ins, moved = index.trace.instructions, index.trace.transfers
+    wired, own = rows[ins.engine[rows] == Engine.COLLECTIVE], transfers[index.wire[transfers]]
+    start = np.concatenate((ins.start_ps[wired], ins.start_ps[moved.instruction[own]]))
+    return start, np.concatenate((ins.end_ps[wired], moved.end_ps[own]))
 
 
 def busy_ps(trace: Trace, rows: np.ndarray, cut: tuple[int, int] | None = None) -> tuple[int, ...]:
@@ -269,6 +287,13 @@ def _elements(index: Index, rows: np.ndarray, part: np.ndarray | None) -> tuple[
     engine = ins.engine[rows]
     counted = [_sum(np.where(engine == each, passed, 0), part) for each in COMPUTE_ENGINES[1:]]
     return (0, *counted, 0)
+
+
+def collective_transfers(trace: Trace) -> np.ndarray:
+    """Which transfers a collective sends over links; bool [transfers]."""
+    trigger = trace.transfers.instruction
+    sends = with_text(trace, "opcode", lambda text: text == "COLLECTIVE")
+    return (trigger >= 0) & (sends[trigger] if sends.size else False)
 
 
 def with_text(trace: Trace, column: str, fits: Callable[[str], bool]) -> np.ndarray:

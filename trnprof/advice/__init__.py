@@ -30,6 +30,7 @@ RULES: dict[str, Callable[[Subject], Iterator[Advice]]] = {
     "psum_copies": placement.psum_copies,
     "table_thrash": placement.table_thrash,
     "wrong_engine": placement.wrong_engine,
+    "small_products": tensor.small_products,
     "stationary_reloads": tensor.stationary_reloads,
     "matmul_mapping": tensor.matmul_mapping,
     "tensor_transposes": tensor.tensor_transposes,
@@ -49,4 +50,4 @@ def advise(trace: Trace) -> list[Advice]:
     return sorted(worth, key=lambda advice: (-advice.gain_ps, advice.rule))
 
 
-__all__ = ["RULES", "Advice", "Gain", "advise"]
+__all__ = ["LEAST", "RULES", "Advice", "Gain", "advise"]

@@ -20,6 +20,19 @@ HIDDEN = 0.75
 TELLING = 0.05
 """Exposed waits below this share of the time are the filling and draining of any pipeline."""
 
+EXPOSED = 0.25
+"""Of the time of collectives: what lies open beside more than this could be hidden."""
+
+PSUM_REMEDY = (
+    "allocate the accumulator inside the loop, or an array of them over several of the 8 banks, and evacuate a bank "
+    "while the next product goes to another"
+)
+
+SBUF_REMEDY = (
+    "allocate the tile inside the loop (nl.ndarray in the loop's body) or use two buffers in turn (index % 2): the "
+    "next block is then loaded while this one is used"
+)
+
 
 def single_buffer(subject: Subject) -> Iterator[Advice]:
     """A load or a result that waits until the one buffer it goes to has been read."""
@@ -36,13 +49,6 @@ def single_buffer(subject: Subject) -> Iterator[Advice]:
     peak = subject.needed.psum_peak if psum else subject.needed.sbuf_peak
     room = f"; {place} peaks at {words.share(peak)}" if peak is not None else ""
     what = "results wait for a free PSUM bank" if psum else "loads wait until their buffer has been read"
-    remedy = (
-        "allocate the accumulator inside the loop, or an array of them over several of the 8 banks, and evacuate a "
-        "bank while the next product goes to another"
-        if psum
-        else "allocate the tile inside the loop (nl.ndarray in the loop's body) or use two buffers in turn (index % 2): the "
-        "next block is then loaded while this one is used"
-    )
     yield subject.tell(
         "single_buffer",
         "Give the accumulators a second PSUM bank" if psum else "Double the buffer of the loaded block",
@@ -50,7 +56,7 @@ def single_buffer(subject: Subject) -> Iterator[Advice]:
         f"for {subject.time(lost)}{room}",
         waited,
         _hidden(subject, lost),
-        remedy,
+        PSUM_REMEDY if psum else SBUF_REMEDY,
         f"{GUIDE}, Opt #4",
         [f"{words.listing([words.ENGINE_WORDS[e] for e in np.unique(ins.engine[waited])])}: {what}"],
     )
@@ -90,7 +96,7 @@ def _behind(subject: Subject, rows: np.ndarray) -> np.ndarray:
 
 
 def _hidden(subject: Subject, lost: int) -> Gain:
-    ps = min(round(HIDDEN * lost), subject.time_ps - subject.busy[subject.leader])
+    ps = min(round(HIDDEN * lost), _length(subject.idle()))
     how = f"{NAMES[subject.leader]}, the busiest, waits {subject.time(lost)}; {words.share(HIDDEN)} of that can overlap"
     return Gain(max(0, ps), how)
 
@@ -108,7 +114,7 @@ def exposed_loads(subject: Subject) -> Iterator[Advice]:
     lost = _length(overlap(idle, subject.memory_spans))
     if lost < TELLING * subject.time_ps:
         return
-    moved, rows = subject.trace.transfers, subject.region.transfers
+    moved, rows = subject.trace.transfers, subject.transfers
     late = rows[_touching(moved.start_ps[rows], moved.end_ps[rows], idle)]
     loads = late[moved.dest_memory[late] != Memory.HBM]
     yield subject.tell(
@@ -131,7 +137,7 @@ def _exposed_compute(subject: Subject) -> Iterator[Advice]:
         return
     work = [subject.spans(subject.of(engine)) for engine in COMPUTE_ENGINES]
     busy = merge(np.concatenate([s for s, _ in work]), np.concatenate([e for _, e in work]))
-    exposed = overlap(subject.idle(inside=True), busy)
+    exposed = overlap(overlap(subject.idle(inside=True), busy), gaps(*_blocked(subject)[1], *subject.region.window))
     lost = _length(exposed)
     if lost < TELLING * subject.time_ps:
         return
@@ -156,9 +162,7 @@ def engines_in_turn(subject: Subject) -> Iterator[Advice]:
     """Engines that wait for each other instead of working side by side."""
     if subject.leader not in COMPUTE_ENGINES:
         return
-    idle = subject.idle(inside=True)
-    blocked = _blocked(subject)[1]
-    idle = overlap(idle, gaps(*blocked, *subject.region.window))
+    idle = overlap(subject.idle(), gaps(*_blocked(subject)[1], *subject.region.window))
     parts = {e: subject.spans(subject.of(e)) for e in COMPUTE_ENGINES if e != subject.leader}
     alone = {engine: overlap(idle, spans) for engine, spans in parts.items()}
     lost = _length(merge(*(np.concatenate(side) for side in zip(*alone.values(), strict=True))))
@@ -172,8 +176,8 @@ def engines_in_turn(subject: Subject) -> Iterator[Advice]:
     yield subject.tell(
         "engines_in_turn",
         f"Let {NAMES[subject.leader]} go on while {name} works",
-        f"{NAMES[subject.leader]}, the busiest engine, waits {subject.time(lost)} for other engines between its first "
-        f"and its last instruction, {subject.time(_length(alone[other]))} of it while {name} works",
+        f"{NAMES[subject.leader]}, the busiest engine, idles for {subject.time(lost)} while others work, "
+        f"{subject.time(_length(alone[other]))} of it while {name} works",
         rows,
         _hidden(subject, lost),
         "work on two tiles at a time: issue the leading engine's work of the next tile before the rest of this one, "
@@ -184,15 +188,14 @@ def engines_in_turn(subject: Subject) -> Iterator[Advice]:
 
 def serial_collectives(subject: Subject) -> Iterator[Advice]:
     """Collectives that nothing hides."""
-    ins = subject.trace.instructions
-    rows = subject.rows[ins.engine[subject.rows] == Engine.COLLECTIVE]
+    rows = subject.collectives
     if not rows.size:
         return
     compute = [subject.spans(subject.of(engine)) for engine in COMPUTE_ENGINES]
     busy = merge(*(np.concatenate(side) for side in zip(*compute, strict=True)))
-    lost = _length(overlap(subject.spans(rows), gaps(*busy, *subject.region.window)))
+    lost = _length(overlap(subject.spans_of(NETWORK), gaps(*busy, *subject.region.window)))
     hidable = min(lost, _length(busy))
-    if lost < TELLING * subject.time_ps:
+    if lost < max(TELLING * subject.time_ps, EXPOSED * subject.busy[NETWORK]):
         return
     gain = Gain(
         round(HIDDEN * hidable),

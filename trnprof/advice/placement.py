@@ -12,6 +12,7 @@ from trnprof.advice.record import Advice
 from trnprof.advice.shapes import LONG
 from trnprof.advice.subject import NAMES, Subject, plural
 from trnprof.advice.traffic import GUIDE
+from trnprof.machine import family
 
 MANY = 4
 
@@ -107,13 +108,13 @@ def table_thrash(subject: Subject) -> Iterator[Advice]:
     again = rows.size - kinds
     if again < 1:
         return
-    saved = round(float(subject.length_ps[rows].mean()) * again)
+    saved = round(float(subject.duration_ps[rows].mean()) * again)
     functions = sorted({subject.text("function", int(r)).lower() for r in subject.of(Engine.SCALAR)} - {""})
     yield subject.tell(
         "table_thrash",
         "Group activation functions by table",
         f"ScalarE loads {kinds} tables {words.count(rows.size)} times, "
-        f"{subject.time(float(subject.length_ps[rows].mean()))} each",
+        f"{subject.time(float(subject.duration_ps[rows].mean()))} each",
         rows,
         subject.gain({Engine.SCALAR: saved}, subject.spans(rows)),
         "apply one function to all tiles before the next function begins, or use functions of one table (exp alone "
@@ -140,7 +141,7 @@ def wrong_engine(subject: Subject) -> Iterator[Advice]:
     rows = rows[movable[rows] & (simple | bare)[rows]]
     spare = subject.busy[first] - subject.busy[other]
     moved = min(int(subject.pace_ps[rows].sum()), spare // 2)
-    if rows.size < MANY or moved <= 0:
+    if rows.size < MANY or spare < subject.busy[first] // 2:
         return
     yield subject.tell(
         "wrong_engine",
@@ -168,23 +169,33 @@ def _off_gpsimd(subject: Subject) -> Iterator[Advice]:
     """Elementwise work on GpSimdE that VectorE has time for."""
     rows = subject.of(Engine.GPSIMD)
     rows = rows[subject.opcode(*GPSIMD_ELEMENTWISE)[rows]]
-    taken = int(subject.pace_ps[rows].sum())
-    room = subject.time_ps - subject.busy[Engine.VECTOR]
-    slow, fast = subject.roofs.get("gpsimd"), subject.roofs.get("vector")
-    if rows.size < MANY or slow is None or fast is None or room <= 0:
+    taken, room = int(subject.pace_ps[rows].sum()), subject.time_ps - subject.busy[Engine.VECTOR]
+    there = _on_vector_ps(subject, rows)
+    if rows.size < MANY or there is None or there > room:
         return
-    there = min(taken, round(taken * slow.value / fast.value))
-    saved = min(taken, max(0, taken - there) if there > room else taken)
+    saved = {Engine.GPSIMD: taken - there, Engine.VECTOR: -there}
     yield subject.tell(
         "wrong_engine",
         "Run elementwise operations on VectorE",
-        f"{plural(rows.size, 'elementwise instruction')} run on GpSimdE for {subject.time(taken)}, while VectorE has "
-        f"{subject.time(room)} to spare",
+        f"{plural(rows.size, 'elementwise instruction')} run on GpSimdE for {subject.time(taken)}; VectorE would "
+        f"take {subject.time(there)} and has {subject.time(room)} to spare",
         rows,
-        subject.gain({Engine.GPSIMD: saved, Engine.VECTOR: -there}, subject.spans(rows)),
+        subject.gain(saved, subject.spans(rows)),
         "leave engine= out, or say engine=nisa.engine.vector; keep GpSimdE for iota, masks, gathers and custom work",
         "NKI architecture guide",
     )
+
+
+def _on_vector_ps(subject: Subject, rows: np.ndarray) -> int | None:
+    """Time that VectorE would take for elementwise instructions; None without its figures."""
+    clock, fixed = subject.figure("clock_vector"), subject.figure("dve.issue_ovh")
+    rates = subject.figure("dve.rate_tt_fp32"), subject.figure("dve.rate_tt_bf16")
+    if clock is None or fixed is None or None in rates:
+        return None
+    dtype = subject.trace.instructions.dtype[rows]
+    short = [family(subject.trace.strings[int(c)]) == "bfloat16" if c != NONE else False for c in dtype]
+    rate = np.where(short, rates[1], rates[0])
+    return round(float((subject.trace.instructions.elements[rows] / rate + fixed).sum()) / clock * 1000)
 
 
 def combine(subject: Subject) -> Iterator[Advice]:

@@ -35,6 +35,8 @@ class Advice:
     """The profile's own ids of the instructions that show it, those that take longest first; of `count`."""
     rows: tuple[int, ...]
     """The same as rows of `trace.instructions`."""
+    names: tuple[str, ...]
+    """What the profile calls them."""
     count: int
     region: str
     """The innermost region that holds them all."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
-from sim.trace import NONE, Engine
+from sim.trace import Engine
 from trnprof import words
 from trnprof.advice.record import Advice
 from trnprof.advice.subject import Subject, plural
@@ -24,8 +23,6 @@ MANY = 8
 """Fewer short instructions of one source line are not worth joining."""
 
 ELEMENTWISE = (Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD)
-
-_ARRAY = re.compile(r"(?:^|\s)(\d+)\*(\d+)(?:\s|$)")
 
 
 def low_partitions(subject: Subject) -> Iterator[Advice]:
@@ -50,44 +47,6 @@ def low_partitions(subject: Subject) -> Iterator[Advice]:
             "all; the partition axis should hold the dimension that is largest",
             f"{GUIDE}, Opt #5b",
         )
-    yield from _small_products(subject)
-
-
-def array_use(subject: Subject, rows: np.ndarray) -> np.ndarray:
-    """Rows and columns of the array that each matmul uses, as (rows, columns); 0 where the profile does not tell."""
-    codes = subject.trace.instructions.operands[rows]
-    found = np.zeros((rows.size, 2), np.int64)
-    for code in np.unique(codes):
-        text = subject.trace.strings[int(code)] if code != NONE else None
-        match = _ARRAY.search(text or "")
-        if match:
-            found[codes == code] = int(match[1]), int(match[2])
-    return found
-
-
-def _small_products(subject: Subject) -> Iterator[Advice]:
-    """Matrix products on a part of the array."""
-    rows = subject.of(Engine.TENSOR)
-    rows = rows[~subject.index.transpose[rows] & (subject.trace.instructions.flops[rows] > 0)]
-    size = array_use(subject, rows)
-    used = size.prod(axis=1) / LANES**2
-    small = (used > 0) & (used <= 0.5)
-    if np.count_nonzero(small) < MANY:
-        return
-    rows, used, size = rows[small], used[small], size[small]
-    pace = subject.pace_ps[rows]
-    saved = round(float((pace * (1 - used)).sum()))
-    mean = np.rint(np.average(size, axis=0, weights=np.maximum(1, pace))).astype(int)
-    yield subject.tell(
-        "low_partitions",
-        "Fill TensorE's array",
-        f"{plural(rows.size, 'matmul')} use {mean[0]} rows and {mean[1]} columns of {LANES} x {LANES} on average",
-        rows,
-        subject.gain({Engine.TENSOR: saved}, subject.spans(rows)),
-        f"contract over {LANES} partitions and make the stationary tile {LANES} columns wide; batch small products "
-        f"that share an operand, or put independent ones on different rows of the array (row tiling)",
-        f"{GUIDE}, Opt #5b",
-    )
 
 
 def short_instructions(subject: Subject) -> Iterator[Advice]:

@@ -14,13 +14,16 @@ from trnprof.demand import MEMORY, NETWORK, Demand, demand
 from trnprof.intervals import Spans, gaps, merge, overlap, overlap_ps
 from trnprof.machine import Machine, machine
 from trnprof.regions import Region, whole
-from trnprof.work import ENGINES, Index, dma_spans, with_text
+from trnprof.work import ENGINES, Index, collective_spans, dma_spans, length_ps, with_text
 
 LEAST = 0.02
 """A change that saves less of the time is not worth a word."""
 
 SHOWN = 12
 """Instructions that an advice names; the rest are counted."""
+
+ALIKE = 8
+"""Instructions of one kind from which their usual distance is told."""
 
 LINES = 4
 """Source lines that the evidence names."""
@@ -54,14 +57,24 @@ class Subject:
         return self.region.rows
 
     @cached_property
-    def length_ps(self) -> np.ndarray:
+    def transfers(self) -> np.ndarray:
+        """Transfers that are no collective's."""
+        return self.index.local(self.region.transfers, self.region.packets)[0]
+
+    @cached_property
+    def packets(self) -> np.ndarray:
+        """Packets that are no collective's."""
+        return self.index.local(self.region.transfers, self.region.packets)[1]
+
+    @cached_property
+    def duration_ps(self) -> np.ndarray:
         """Of every row of the trace; int64 [rows]."""
         return self.trace.instructions.end_ps - self.trace.instructions.start_ps
 
     @cached_property
     def pace_ps(self) -> np.ndarray:
         """From each row's start until its engine starts the next, at most until its end; int64 [rows]."""
-        ins, pace = self.trace.instructions, self.length_ps.copy()
+        ins, pace = self.trace.instructions, self.duration_ps.copy()
         lane = ins.core[self.rows].astype(np.int64) * len(Engine) + ins.engine[self.rows]
         for key in np.unique(lane):
             rows = self.rows[lane == key]
@@ -83,6 +96,12 @@ class Subject:
         """Which rows of the trace have a text that fits; bool [rows]."""
         return with_text(self.trace, column, fits)
 
+    @cached_property
+    def collectives(self) -> np.ndarray:
+        """Rows that are collectives or trigger one."""
+        named = self.opcode("COLLECTIVE") | (self.trace.instructions.engine == Engine.COLLECTIVE)
+        return self.rows[named[self.rows]]
+
     def opcode(self, *names: str) -> np.ndarray:
         return self.having("opcode", lambda text: text in names)
 
@@ -92,7 +111,7 @@ class Subject:
 
     @cached_property
     def memory_spans(self) -> Spans:
-        return merge(*dma_spans(self.trace, self.region.transfers, self.region.packets))
+        return merge(*dma_spans(self.trace, self.transfers, self.packets))
 
     # --- savings --------------------------------------------------------------------------------------------------
 
@@ -110,18 +129,32 @@ class Subject:
     @cached_property
     def leading_spans(self) -> Spans:
         """When the leader is at work."""
-        ins = self.trace.instructions
-        if self.leader == MEMORY:
-            return self.memory_spans
-        return self.spans(self.rows[ins.engine[self.rows] == self.leader])
+        return self.spans_of(self.leader)
 
     def idle(self, inside: bool = False) -> Spans:
-        """When the leader does nothing. inside : between its first and its last work only"""
-        start, end = self.leading_spans
+        """When the leader does nothing; of TensorE, the latency of a product that nothing follows is no work.
+
+        inside : between its first and its last work only
+        """
+        start, end = self._streaming if self.leader == Engine.TENSOR else self.leading_spans
         low, high = self.region.window
         if inside and start.size:
             low, high = int(start[0]), int(end[-1])
         return gaps(start, end, low, high)
+
+    @cached_property
+    def _streaming(self) -> Spans:
+        """TensorE's instructions, each until its like would follow back to back."""
+        ins = self.trace.instructions
+        rows = self.of(Engine.TENSOR)
+        length = self.duration_ps[rows].copy()
+        kind = np.stack((ins.opcode[rows], ins.elements[rows]), axis=1)
+        for group in np.unique(kind, axis=0):
+            mine = np.flatnonzero((kind == group).all(axis=1))
+            if mine.size > ALIKE:
+                apart = int(np.median(np.diff(ins.start_ps[rows[mine]])))
+                length[mine] = np.minimum(length[mine], apart)
+        return merge(ins.start_ps[rows], ins.start_ps[rows] + length)
 
     def gain(self, saved: Mapping[Engine, int], spans: Spans | None = None) -> Gain:
         """What savings on some resources do for the whole.
@@ -131,7 +164,7 @@ class Subject:
         """
         first = self.leader
         if saved.get(first):
-            left = {key: self.busy[key] - saved.get(key, 0) for key in RESOURCES}
+            left = {key: self.busy[key] - saved.get(key, 0) + self._around(key) for key in RESOURCES}
             then = max(RESOURCES, key=lambda key: left[key])
             ps = max(0, min(saved[first], self.time_ps - left[then]))
             return Gain(ps, f"{NAMES[first]}, the busiest, needs {self.time(saved[first])} less"
@@ -147,6 +180,23 @@ class Subject:
             f"{NAMES[first]} idles for {self.time(waits)} while it works"
         )
         return Gain(max(0, ps), how)
+
+    def spans_of(self, resource: Engine) -> Spans:
+        """When a resource is at work."""
+        if resource == MEMORY:
+            return self.memory_spans
+        if resource == NETWORK:
+            return merge(*collective_spans(self.index, self.rows, self.region.transfers))
+        return self.spans(self.rows[self.trace.instructions.engine[self.rows] == resource])
+
+    def _around(self, resource: Engine) -> int:
+        """Time before the leader's first and after its last work in which a resource does nothing: that stays."""
+        start, end = self.leading_spans
+        low, high = self.region.window
+        if not start.size:
+            return 0
+        outside = np.array([low, int(end[-1])], np.int64), np.array([int(start[0]), high], np.int64)
+        return self.time_ps - int(end[-1] - start[0]) - overlap_ps(outside, self.spans_of(resource))
 
     def meanwhile(self, spans: Spans, engine: Engine) -> Spans:
         """The part of some spans in which no byte moves and no engine but this one computes."""
@@ -173,17 +223,18 @@ class Subject:
         found = []
         for code in np.unique(ins.source[rows]):
             mine = rows[ins.source[rows] == code]
-            name = short_place(self.trace.strings[int(code)]) or self.names(mine)
-            found.append((int(self.length_ps[mine].sum()), mine.size, name, what or self.opcodes(mine)))
+            name = short_place(self.trace.strings[int(code)])
+            found.append((length_ps(self.spans(mine)), mine.size, name, what or self.opcodes(mine)))
         found.sort(key=lambda item: (-item[0], item[2]))
-        return tuple(
-            f"{name}: {words.count(count)} {kind}, {self.time(ps)} in all" for ps, count, name, kind in found[:LINES]
-        )
+        return tuple(self._line(*item) for item in found[:LINES])
 
-    def names(self, rows: np.ndarray) -> str:
-        """`#12, #40, …` or the profile's names."""
-        ids = [f"#{int(id)}" for id in self.trace.instructions.id[rows[:3]]]
-        return ", ".join(ids) + (", …" if rows.size > 3 else "")
+    def _line(self, ps: int, count: int, place: str, kind: str) -> str:
+        took = f", {self.time(ps)} in all" if ps else ""
+        return f"{place}: {words.count(count)} {kind}{took}" if place else f"{words.count(count)} {kind}{took}"
+
+    def name(self, row: int) -> str:
+        """What the profile calls an instruction: its name, else its number."""
+        return self.text("name", row) or f"#{int(self.trace.instructions.id[row])}"
 
     def opcodes(self, rows: np.ndarray) -> str:
         """Opcodes of some rows, the most frequent two."""
@@ -204,18 +255,19 @@ class Subject:
     ) -> Advice:
         """The advice on some rows."""
         rows = np.asarray(rows, np.int64)
-        longest = rows[np.argsort(-self.length_ps[rows], kind="stable")][:SHOWN]
+        longest = rows[np.argsort(-self.duration_ps[rows], kind="stable")][:SHOWN]
         index, name = self.region_of(rows)
         return Advice(
             rule=rule,
             title=title,
             gain_ps=gain.ps,
             share=gain.ps / self.time_ps if self.time_ps else 0.0,
-            how=gain.how,
-            symptom=symptom,
-            evidence=(*evidence, *(self.lines(rows) if rows.size else ())),
+            how=_sentence(gain.how),
+            symptom=_sentence(symptom),
+            evidence=(*evidence, *self.lines(rows)),
             instructions=tuple(int(id) for id in self.trace.instructions.id[longest]),
             rows=tuple(longest.tolist()),
+            names=tuple(self.name(row) for row in longest.tolist()),
             count=int(rows.size),
             region=name,
             index=index,
@@ -230,7 +282,7 @@ class Subject:
         known = source >= 0
         if not known.any():
             return None
-        total = np.bincount(source[known], weights=self.length_ps[rows][known])
+        total = np.bincount(source[known], weights=self.duration_ps[rows][known])
         return self.trace.strings[int(np.argmax(total))]
 
     def region_of(self, rows: np.ndarray) -> tuple[int, str]:
@@ -261,3 +313,7 @@ def short_place(source: str | None) -> str:
 
 def plural(n: int, noun: str) -> str:
     return f"{words.count(n)} {noun}{'' if n == 1 else 's'}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -11,7 +11,7 @@ import numpy as np
 from sim.trace import NONE, EdgeKind, Engine
 from trnprof import words
 from trnprof.advice.record import Advice
-from trnprof.advice.shapes import LANES, array_use
+from trnprof.advice.shapes import LANES
 from trnprof.advice.subject import Subject, plural
 from trnprof.advice.traffic import GUIDE
 from trnprof.machine import family, short
@@ -26,6 +26,8 @@ SHORT = 32
 
 TRANSPOSES = 0.1
 """Share of TensorE's time on transposes from which AWS's own rules speak."""
+
+_ARRAY = re.compile(r"(?:^|\s)(\d+)\*(\d+)(?:\s|$)")
 
 _PLACE = {role: re.compile(rf"\b{role}=(?:(\w+)@)?0x([0-9a-f]+)\[([-\d,]+)\]\[([\d,]+)\]") for role in ("src", "dst")}
 """dtype, address, strides and sizes of an operand on chip, in elements."""
@@ -43,7 +45,19 @@ class Products:
     moving: np.ndarray
     """Columns streamed."""
     pace_ps: np.ndarray
-    """To the start of the next; the loads of weights between them included."""
+    """How long each holds TensorE where the next follows back to back: the usual distance of its kind."""
+
+
+def array_use(subject: Subject, rows: np.ndarray) -> np.ndarray:
+    """Rows and columns of the array that each matmul uses, as (rows, columns); 0 where the profile does not tell."""
+    codes = subject.trace.instructions.operands[rows]
+    found = np.zeros((rows.size, 2), np.int64)
+    for code in np.unique(codes):
+        text = subject.trace.strings[int(code)] if code != NONE else None
+        match = _ARRAY.search(text or "")
+        if match:
+            found[codes == code] = int(match[1]), int(match[2])
+    return found
 
 
 def products(subject: Subject) -> Products:
@@ -55,11 +69,36 @@ def products(subject: Subject) -> Products:
     known = size.prod(axis=1) > 0
     rows, size = rows[known], size[known]
     moving = ins.elements[rows] // size.prod(axis=1) if rows.size else np.zeros(0, np.int64)
-    length = subject.length_ps[rows]
+    length = subject.duration_ps[rows]
     pace = length.copy()
-    if rows.size:
-        pace[:-1] = np.minimum(length[:-1] * 2, np.diff(ins.start_ps[rows]))
+    pace[:-1] = np.diff(ins.start_ps[rows])
+    for group in np.unique(moving):
+        mine = moving == group
+        pace[mine] = np.minimum(np.median(pace[mine]), 2 * length[mine])
     return Products(rows, size[:, 0], size[:, 1], moving, pace)
+
+
+def small_products(subject: Subject) -> Iterator[Advice]:
+    """Matrix products on a part of the array."""
+    found = products(subject)
+    used = found.contraction * found.columns / LANES**2
+    small = used <= 0.5
+    if np.count_nonzero(small) < MANY:
+        return
+    rows, pace = found.rows[small], found.pace_ps[small]
+    saved = round(float((pace * (1 - used[small])).sum()))
+    sizes = np.stack((found.contraction[small], found.columns[small]))
+    mean = np.rint(np.average(sizes, axis=1, weights=np.maximum(1, pace))).astype(int)
+    yield subject.tell(
+        "small_products",
+        "Fill TensorE's array",
+        f"{plural(rows.size, 'matmul')} use {mean[0]} rows and {mean[1]} columns of {LANES} x {LANES} on average",
+        rows,
+        subject.gain({Engine.TENSOR: saved}, subject.spans(rows)),
+        f"contract over {LANES} partitions and make the stationary tile {LANES} columns wide; batch small products "
+        f"that share an operand, or put independent ones on different rows of the array (row tiling)",
+        f"{GUIDE}, Opt #5b",
+    )
 
 
 def stationary_reloads(subject: Subject) -> Iterator[Advice]:
@@ -138,49 +177,28 @@ def _cycles_a_column(subject: Subject, rows: np.ndarray) -> np.ndarray:
 
 
 def matmul_mapping(subject: Subject) -> Iterator[Advice]:
-    """Products whose operands would be faster the other way round."""
+    """Products that stream a long operand past a few stationary columns."""
     found = products(subject)
-    load, fixed, clock = (subject.figure(name) for name in ("pe.load_16", "pe.load_fixed", "clock_tensor"))
-    least = subject.figure("pe.min_ii")
-    if not found.rows.size or None in (load, fixed, clock, least):
+    clock, least = subject.figure("clock_tensor"), subject.figure("pe.min_ii")
+    uneven = (found.columns <= SHORT) & (found.moving >= LANES)
+    if np.count_nonzero(uneven) < MANY or clock is None or least is None:
         return
-    each = (load - fixed) / LANES
-
-    def pair_ns(stationary: np.ndarray, moving: np.ndarray) -> np.ndarray:
-        """Occupancy of a load of weights and a product, the longer of the two."""
-        return np.maximum(fixed + each * stationary, np.maximum(moving, least) / clock)
-
-    now = pair_ns(found.columns, found.moving)
-    # The other way round, as many neighbouring tiles as share the other operand stream past it together.
-    tiles = np.maximum(1.0, found.moving / LANES)
-    joined = np.clip(found.columns * _shared(subject, found), 1, BANK)
-    swapped = tiles * pair_ns(np.minimum(found.moving, LANES), joined) * found.columns / joined
-    uneven = (np.minimum(found.columns, found.moving) <= SHORT) & (np.maximum(found.columns, found.moving) > 2 * SHORT)
-    worse = uneven & (now > 1.5 * swapped)
-    if np.count_nonzero(worse) < MANY:
-        return
-    rows, pace = found.rows[worse], found.pace_ps[worse]
-    saved = round(float((pace * (1 - swapped[worse] / now[worse])).sum()))
-    columns, moving = (round(float(np.mean(values[worse]))) for values in (found.columns, found.moving))
+    rows, pace = found.rows[uneven], found.pace_ps[uneven]
+    each = np.maximum(found.columns[uneven], least) * _cycles_a_column(subject, rows) / clock * 1000
+    swapped = np.ceil(found.moving[uneven] / LANES) * each
+    columns, moving = (round(float(np.mean(values[uneven]))) for values in (found.columns, found.moving))
     yield subject.tell(
         "matmul_mapping",
         "Swap the stationary and the moving operand",
-        f"{plural(rows.size, 'matmul')} load {columns} stationary columns to stream {moving}; the other way round the "
-        f"same work takes {words.share(float((swapped[worse] / now[worse]).mean()))} of the time",
+        f"{plural(rows.size, 'matmul')} stream {moving} columns past {columns} stationary ones, "
+        f"{subject.time(float(pace.mean()))} each; the other way round the same work takes "
+        f"{subject.time(float(swapped.mean()))}, for loads of weights hide behind the products",
         rows,
-        subject.gain({Engine.TENSOR: saved}, subject.spans(rows)),
-        "nisa.nc_matmul(stationary=b, moving=a) instead of (a, b): the result is the transpose, so choose it where the "
-        "next step wants that layout",
+        subject.gain({Engine.TENSOR: round(float(np.clip(pace - swapped, 0, None).sum()))}, subject.spans(rows)),
+        "nisa.nc_matmul(stationary=b, moving=a) instead of (a, b): map the operand with the short free dimension to "
+        "the moving side. The result comes out transposed",
         f"{GUIDE}, Opt #7",
     )
-
-
-def _shared(subject: Subject, found: Products) -> np.ndarray:
-    """How many products in a row stream the same moving tile; float [n]."""
-    moving = _places(subject, subject.trace.instructions.operands[found.rows], "src")
-    change = np.append(True, (moving[1:] != moving[:-1]) | (moving[1:] < 0))
-    group = np.cumsum(change) - 1
-    return np.bincount(group)[group].astype(float)
 
 
 def tensor_transposes(subject: Subject) -> Iterator[Advice]:
@@ -205,11 +223,7 @@ def tensor_transposes(subject: Subject) -> Iterator[Advice]:
         "swap stationary and moving in the product that makes the tile, so that it comes out in the layout that the "
         "next one needs; load inputs in that layout (another layout in HBM, or nisa.dma_transpose where DMAs are idle)",
         f"{GUIDE}, Opt #8",
-        [
-            f"{plural(copies.size, 'copy') if copies.size == 1 else f'{words.count(copies.size)} copies'} from PSUM follow them"
-        ]
-        if copies.size
-        else [],
+        [f"{words.count(copies.size)} copies out of PSUM follow them"] if copies.size else [],
     )
 
 
@@ -227,18 +241,17 @@ def _copies_after(subject: Subject, rows: np.ndarray) -> np.ndarray:
 def cold_clock(subject: Subject) -> Iterator[Advice]:
     """TensorE at work while its clock is down for want of use."""
     cold, busy = subject.needed.cold_ps, subject.needed.active_ps[Engine.TENSOR]
-    share = subject.figure("pe.clock_cold")
-    if not cold or share is None:
+    share, window = subject.figure("pe.clock_cold"), subject.figure("pe.clock_window")
+    # A clock that was down for the first windows only has started, as every clock must.
+    if share is None or window is None or cold < 2 * window * 1000:
         return
     rows = subject.of(Engine.TENSOR)
     saved = round(cold * (1 - share))
-    window = subject.figure("pe.clock_window")
-    up = f" for {words.time(window * 1000)}" if window else ""
     yield subject.tell(
         "cold_clock",
         "Keep TensorE busy so that its clock stays up",
         f"TensorE works {subject.time(cold)} of its {subject.time(busy)} at {words.share(share)} of its clock, which "
-        f"rises only after it was kept busy{up}",
+        f"rises only after it was kept busy for {words.time(window * 1000)}",
         rows,
         subject.gain({Engine.TENSOR: saved}, subject.spans(rows)),
         "bring the products close together: several tiles in a row, operands loaded ahead, results evacuated from "

@@ -36,7 +36,7 @@ class Traffic:
 
 def traffic(subject: Subject) -> tuple[Traffic, ...]:
     """Loads and stores of each tensor that the transfers name."""
-    trace, rows = subject.trace, subject.region.transfers
+    trace, rows = subject.trace, subject.transfers
     table, moved = trace.tensors, trace.transfers
     found = []
     for row in range(len(table)):
@@ -57,13 +57,13 @@ def weight(subject: Subject) -> np.ndarray:
     trace = subject.trace
     packets, moved = trace.packets, trace.transfers
     taken = np.zeros(len(moved))
-    rows = subject.region.packets
+    rows = subject.packets
     rows = rows[packets.transfer[rows] >= 0]
     if rows.size:
         np.add.at(taken, packets.transfer[rows], packets.end_ps[rows] - packets.start_ps[rows])
         return taken
     roof, each = subject.roofs.get("dma"), subject.figure("dma.desc_ovh")
-    taken[subject.region.transfers] = moved.bytes[subject.region.transfers]
+    taken[subject.transfers] = moved.bytes[subject.transfers]
     if roof is not None and each is not None:
         engines = subject.figure("dma_engines_nc") or 1
         taken += moved.descriptors * (each * 1e-9 / engines * roof.value)
@@ -73,14 +73,14 @@ def weight(subject: Subject) -> np.ndarray:
 def memory_ps(subject: Subject, transfers: np.ndarray, part: float = 1.0) -> int:
     """Time that some transfers take of memory's, or a part of them."""
     taken = weight(subject)
-    total = taken[subject.region.transfers].sum()
+    total = taken[subject.transfers].sum()
     return round(subject.busy[MEMORY] * part * taken[transfers].sum() / total) if total else 0
 
 
 def issue_ps(subject: Subject, transfers: np.ndarray, part: float = 1.0) -> dict[Engine, int]:
     """Time that their triggers take on each engine, or a part of it."""
     rows = triggers(subject, transfers)
-    engine, length = subject.trace.instructions.engine[rows], subject.length_ps[rows]
+    engine, length = subject.trace.instructions.engine[rows], subject.duration_ps[rows]
     totals = np.bincount(engine, weights=length, minlength=ENGINES) * part
     return {Engine(k): round(totals[k]) for k in range(ENGINES) if totals[k] >= 1}
 
@@ -140,8 +140,10 @@ def _keep(subject: Subject, tensor: Traffic) -> str:
 
 def intermediates(subject: Subject) -> Iterator[Advice]:
     """A result that is written to HBM and read back by the same kernel."""
-    known = traffic(subject)
+    known, sent = traffic(subject), _sent(subject)
     for tensor in known:
+        if tensor.name in sent:
+            continue
         back = min(tensor.loaded, tensor.stored) if tensor.stores.size else 0
         if not back or _types(subject).get(tensor.name) in ("IN", "WEIGHT"):
             continue
@@ -159,6 +161,13 @@ def intermediates(subject: Subject) -> Iterator[Advice]:
         )
     if not any(tensor.loads.size or tensor.stores.size for tensor in known):
         yield from _unnamed(subject)
+
+
+def _sent(subject: Subject) -> set[str]:
+    """Tensors that a collective sends or receives, which must lie in HBM."""
+    table = subject.trace.instructions
+    texts = [subject.trace.text(table, "operands", int(row)) or "" for row in subject.collectives]
+    return {name for text in texts for name in text.partition("tensors=")[2].split("->")}
 
 
 def _unnamed(subject: Subject) -> Iterator[Advice]:

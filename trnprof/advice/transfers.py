@@ -28,7 +28,7 @@ MANY = 8
 def small_descriptors(subject: Subject) -> Iterator[Advice]:
     """Rows of a transfer so short that the overhead of each descriptor takes much of the DMA engines' time."""
     moved, roof = subject.trace.transfers, subject.roofs.get("dma")
-    rows = subject.region.transfers
+    rows = subject.transfers
     rows = rows[(moved.descriptors[rows] > 0) & ~transposing(subject)[rows]]
     small = rows[moved.bytes[rows] < SMALL * moved.descriptors[rows]]
     if roof is None or not small.size:
@@ -62,7 +62,7 @@ def many_dmas(subject: Subject) -> Iterator[Advice]:
             continue
         part = 1 - max(1.0, size / LARGE) / rows.size
         saved = issue_ps(subject, transfers, part)
-        busy = int(subject.length_ps[rows].sum())
+        busy = int(subject.duration_ps[rows].sum())
         name = words.ENGINE_WORDS[engine]
         yield subject.tell(
             "many_dmas",
@@ -90,7 +90,7 @@ def transposing(subject: Subject) -> np.ndarray:
 def transposing_dma(subject: Subject) -> Iterator[Advice]:
     """Transposes that the DMA engines do, element by element."""
     moved, roof = subject.trace.transfers, subject.roofs.get("dma")
-    rows = subject.region.transfers
+    rows = subject.transfers
     rows = rows[transposing(subject)[rows]]
     if roof is None or not rows.size:
         return

@@ -50,13 +50,13 @@ def _text(trace: Trace, found: list[Advice]) -> str:
 def _one(number: int, advice: Advice) -> str:
     from trnprof import words
 
-    gain = words.estimate(f"{words.time(advice.gain_ps)}, {words.share(advice.share)}", advice.estimated)
+    gain = f"saves {words.estimate(words.time(advice.gain_ps), advice.estimated)}, {words.share(advice.share)}"
     source = f", {words.plain(advice.source, 80)}" if advice.source else ""
-    shown = ", ".join(f"#{id}" for id in advice.instructions[:IDS_SHOWN])
+    shown = ", ".join(advice.names[:IDS_SHOWN])
     more = advice.count - min(advice.count, IDS_SHOWN)
     ids = f"{shown}{f' and {words.count(more)} more' if more else ''}"
     lines = [
-        wrapped(f"{advice.title}  −{gain}", f"{number}. "),
+        wrapped(f"{advice.title}: {gain}", f"{number}. "),
         wrapped(f"{advice.symptom}.", "   "),
         wrapped(f"{advice.how}." if advice.how else "", "   "),
         *(wrapped(sentence, "   · ") for sentence in advice.evidence),

@@ -9,6 +9,7 @@ import numpy as np
 from sim.trace import COMPUTE_ENGINES, Engine, QueueType, Trace
 from trnprof.intervals import Spans, merge
 from trnprof.view.palette import BOUNDS
+from trnprof.work import collective_transfers
 
 COMPUTE, BANDWIDTH, CAPACITY, NETWORK, LATENCY = range(5)
 
@@ -58,9 +59,11 @@ def _classes(trace: Trace, core: int | None):
     ins, moved, packets = trace.instructions, trace.transfers, trace.packets
     here = ~ins.control if core is None else ~ins.control & (ins.core == core)
     table = moved if len(moved) else packets
-    payload = (table.bytes > 0) & (table.queue_type != QueueType.INSTRUCTION)
+    wired = collective_transfers(trace) if len(moved) else np.zeros(len(packets), bool)
+    payload = ~wired & (table.bytes > 0) & (table.queue_type != QueueType.INSTRUCTION)
     if core is not None:
         payload &= table.core == core
+        wired &= table.core == core
     others = [int(e) for e in COMPUTE_ENGINES if e != Engine.TENSOR]
     spilled = here & ((ins.spill_save_bytes > 0) | (ins.spill_reload_bytes > 0))
 
@@ -70,7 +73,9 @@ def _classes(trace: Trace, core: int | None):
     yield COMPUTE, rows(here & (ins.engine == Engine.TENSOR))
     yield CAPACITY, rows(spilled)
     yield BANDWIDTH, (table.start_ps[payload], table.end_ps[payload])
-    yield NETWORK, rows(here & (ins.engine == Engine.COLLECTIVE))
+    cc = here & (ins.engine == Engine.COLLECTIVE)
+    yield NETWORK, (np.concatenate((ins.start_ps[cc], table.start_ps[wired])),
+                    np.concatenate((ins.end_ps[cc], table.end_ps[wired])))  # fmt: skip
     yield COMPUTE, rows(here & np.isin(ins.engine, [*others, int(Engine.OTHER)]))
 
 
