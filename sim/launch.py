@@ -340,7 +340,7 @@ class _Tracing:
         return tensor
 
     def outputs(self, returned: Any) -> list[NkiTensor]:
-        """The HBM tensors that the kernel returned, else the arguments that it wrote, which stay inputs: they hold values."""
+        """The HBM tensors that the kernel returned, else the arguments that it wrote, which stay inputs."""
         found = list(_leaves(returned))
         for view in found:
             if view.layout.memory is not Memory.HBM and not self.kernel.on_chip_results:

@@ -11,7 +11,12 @@ POPULATIONS: dict[str, tuple[str, ...]] = {
     "aws-neuron-sdk nki/test": ("aws-neuron-sdk/nki/test",),
     "aws-neuron-sdk nki/examples, nki/deep-dives": ("aws-neuron-sdk/nki/examples", "aws-neuron-sdk/nki/deep-dives/src"),
     "nki-samples": ("nki-samples/src", "nki-samples/contributed"),
-    "nki-samples before the current API": ("nki-samples-legacy/src", "nki-samples-legacy/contributed"),
+    "nki-samples before c4b806e": (
+        *(
+            f"nki-samples-legacy/src/nki_samples/{name}"
+            for name in ("reference", "tutorials/rotary", "tutorials/softmax")
+        ),
+    ),
     "nki-library": ("nki-library/src/nkilib_src",),
     "NKIBench": ("AccelOpt/NKIBench/kernels",),
     "AccelOpt samples": ("AccelOpt/samples/nki",),

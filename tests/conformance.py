@@ -31,12 +31,11 @@ below. Each kernel runs unmodified, in a process of its own, with values and wit
 reference of its corpus or, where that cannot run without a device, with one of our own in NumPy. No code of the corpora
 is part of this project.
 
-A kernel counts as *right* when it ran in at least one case and every case in which it ran agrees with the reference.
-*error* is the largest relative L2 distance of an output from its reference, "its own" a tolerance that the corpus' test
-applies. *time* is the estimate of the kernel's window on the device named (`~`: calibrated, not measured).
-*findings* counts what the emulator reports about the kernel: reads of unwritten memory, races, overlaps, Python that the
-kernel compiler refuses. *guesses* names the calls of which a part is documented nowhere; what is guessed stands at the end,
-**bold** where values depend on it.
+A kernel counts as *right* when every case in which it ran agrees with the reference. *error* is the largest relative L2
+distance of an output from its reference; tolerances are the corpus' own where it has one. *time* is the estimate of the
+kernel's window on the device named (`~`: calibrated, not measured). *findings* counts what the emulator reports: reads
+of unwritten memory, races, overlaps, Python that the kernel compiler refuses. *guesses* names the calls of which a part
+is documented nowhere, **bold** where values depend on it; what is guessed stands at the end.
 """
 
 
@@ -47,7 +46,7 @@ def page(folder: Path, done: list[tuple[Case, Outcome]]) -> str:
     parts = [HEAD, _sources(folder), "## Counts\n", _counts(counted, done)]
     missing = _uncovered(counted, done)
     if missing:
-        parts += ["## Kernels that no case runs\n", _bullets(missing)]
+        parts += ["## Kernels that did not run\n", _bullets(missing)]
     known = [f"{case.corpus}, `{case.kernel}`: {_remark(outcome)}" for case, outcome in done if outcome.known]
     failed = [
         f"{case.corpus}, `{case.kernel}`: {_remark(outcome) or 'wrong values'}"
@@ -88,21 +87,21 @@ def _counts(counted: list[Found], done: list[tuple[Case, Outcome]]) -> str:
 
 
 def _places(done: list[tuple[Case, Outcome]]) -> tuple[set[str], set[str]]:
-    """Kernels that are right wherever they ran, and kernels that ran."""
-    ran = {place for _, outcome in done for place in outcome.kernels}
-    wrong = {place for _, outcome in done if outcome.right is not True for place in outcome.kernels}
-    right = {place for _, outcome in done if outcome.right is True for place in outcome.kernels}
-    return right - wrong, ran
+    """Kernels that are right wherever they ran, and kernels that ran to their end."""
+    ran = {place for _, outcome in done if outcome.ran for place in outcome.kernels}
+    wrong = {place for _, outcome in done if outcome.ran and outcome.right is not True for place in outcome.kernels}
+    return ran - wrong, ran
 
 
 def _uncovered(counted: list[Found], done: list[tuple[Case, Outcome]]) -> list[str]:
-    """Kernels that did not run, files that are no Python, each with what is known about it."""
+    """Kernels that did not run to their end and files that are no Python, with what is known about them."""
     ran = _places(done)[1]
-    known = {(case.file, case.kernel.partition(" ")[0]): outcome for case, outcome in done}
+    known = {f"{case.file}::{case.kernel}": outcome for case, outcome in done}
+    known |= {place: outcome for _, outcome in done if not outcome.ran for place in outcome.kernels}
     lines = []
     for found in counted:
         if found.place not in ran:
-            outcome = known.get((found.file, found.name))
+            outcome = known.get(found.place) or known.get(f"{found.file}::{found.name}")
             why = f": {_remark(outcome)}" if outcome else ""
             lines.append(f"{found.corpus}: {found.file} `{found.name}`{why}")
     return lines

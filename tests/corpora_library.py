@@ -5,11 +5,13 @@ A case is one test function in its smallest size; the plugin `tests.library_case
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +30,9 @@ DYNAMIC = (
     "_all_expert_mx_dynamic _find_expert_routed_tokens _init_dynamic_block_indices_hbm "
     "_get_block_token_position_to_id _load_block_expert_affinities _compute_block"
 )
+HYBRID = "moe_cte blockwise_mm_baseline_shard_intermediate_hybrid"
+HYBRID_MX = "blockwise_mm_shard_intermediate_mx_hybrid"
+DROPPING = "blockwise_mm_shard_intermediate_dropping"
 CASES = [
     ("cumsum", "core/cumsum/test_cumsum.py", "test_cumsum_fast"),
     ("RoPE", "core/embeddings/test_rope.py", "test_rope_fast"),
@@ -48,20 +53,12 @@ CASES = [
     (ALL_EXPERT, "core/moe/moe_tkg/test_moe_tkg.py", "test_moe_tkg_mx_io_dtype"),
     (DYNAMIC, "core/moe/moe_tkg/test_moe_tkg.py", "test_moe_tkg_dynamic"),
     ("moe_block_tkg", "core/moe_block/test_moe_block_tkg.py", "test_moe_block_kernel_unit"),
-    (
-        "moe_cte blockwise_mm_baseline_shard_intermediate_hybrid",
-        "core/moe/moe_cte/test_moe_cte_unified.py",
-        "test_moe_cte_unified",
-    ),
+    (HYBRID, "core/moe/moe_cte/test_moe_cte_unified.py", "test_moe_cte_unified"),
     ("blockwise_mm_baseline_shard_intermediate", "core/moe/moe_cte/test_moe_cte.py", "SHARD_ON_INTERMEDIATE-"),
-    ("blockwise_mm_shard_intermediate_dropping", "core/moe/moe_cte/test_moe_cte.py", "DROPPING"),
+    (DROPPING, "core/moe/moe_cte/test_moe_cte.py", "DROPPING 2048-2048-2-1024-2-8192-dtype43"),
     ("bwmm_shard_on_block", "core/moe/moe_cte/test_moe_cte.py", "SHARD_ON_BLOCK"),
     ("blockwise_mm_shard_intermediate_mx", "core/moe/moe_cte/test_moe_bwmm_mx_cte.py", "shard_I_unit"),
-    (
-        "blockwise_mm_shard_intermediate_mx_hybrid",
-        "core/moe/moe_cte/test_moe_bwmm_mx_cte.py",
-        "shard_I_unit True-True-7.0",
-    ),
+    (HYBRID_MX, "core/moe/moe_cte/test_moe_bwmm_mx_cte.py", "shard_I_unit True-True-7.0"),
     ("bwmm_shard_on_block_mx", "core/moe/moe_cte/test_moe_bwmm_mx_cte.py", "mx_cte_unit"),
     ("find_nonzero_indices_with_count", "experimental/benchmark/test_find_nonzero_indices_with_count.py", "unit"),
     ("allgather_sb2sb", "experimental/collectives/test_sb2sb_allgather.py", "test_allgather_sb2sb["),
@@ -88,25 +85,40 @@ CASES = [
     ("mlp projections, mxfp4 (no kernel of their own)", "core/mlp/test_mlp_proj_mxfp4.py", "gate_up_proj_unit"),
 ]
 """(kernels that the test runs, its file, words that its name contains)."""
+SMALLER = {
+    DROPPING: (
+        {"intermediate": 1024},
+        "an eighth of the test's intermediate size: with more, the program order keeps more than 8 PSUM banks alive",
+    )
+}
+"""Kernels -> parameters in place of the test's own, and why."""
+
+
+NEEDED = dict.fromkeys(("mlp", "transformer_tkg"), "src/nkilib_src/nkilib/core/mlp/mlp.py")
+"""Kernels -> a file that they cannot do without and that is no Python at the commit of the census."""
 
 
 def cases(folder: Path) -> list[Case]:
     if not (folder / LIBRARY).is_dir():
         return []
     return [
-        Case(LIBRARY, f"{LIBRARY}/{TESTS}/{file}", f"{kernels}", partial(run, f"{TESTS}/{file}", test))
+        Case(LIBRARY, f"{LIBRARY}/{TESTS}/{file}", f"{kernels}", partial(run, f"{TESTS}/{file}", test, kernels))
         for kernels, file, test in CASES
     ]
 
 
-def run(file: str, test: str, folder: Path) -> Outcome:
+def run(file: str, test: str, kernels: str, folder: Path) -> Outcome:
     """Run the smallest case of a test in pytest, and read what the plugin wrote about it."""
     library = folder / LIBRARY
+    if kernels in NEEDED and (fault := _syntax_error(library / NEEDED[kernels])):
+        return Outcome(known=f"{Path(NEEDED[kernels]).name} is no Python: {fault}")
+    sizes, why = SMALLER.get(kernels, ({}, ""))
     with tempfile.TemporaryDirectory() as scratch:
         rows = Path(scratch) / "rows.jsonl"
         places = (ROOT, ROOT / "tests", library, library / "src")
         path = os.pathsep.join([*map(str, places), *filter(None, [os.environ.get("PYTHONPATH")])])
         settings = {"LIBRARY_ROWS": str(rows), "LIBRARY_CASES": "1", "LIBRARY_TEST": test, "PYTHONPATH": path}
+        settings |= {"LIBRARY_SIZES": json.dumps(sizes)}
         settings |= {"LIBRARY_SECONDS": str(SECONDS), "LIBRARY_FOLDER": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         options = ["--noconftest", "-c", os.devnull, "--rootdir", str(library), "-p", "library_cases", "-q"]
         done = subprocess.run(
@@ -116,7 +128,17 @@ def run(file: str, test: str, folder: Path) -> Outcome:
         if not rows.exists():
             faults = [line for line in done.stdout.splitlines() if line.startswith("E ")]
             return Outcome(reason=(faults[-1] if faults else done.stdout.strip().splitlines()[-1])[2:].strip())
-        return _outcome([json.loads(line) for line in rows.read_text().splitlines()])
+        outcome = _outcome([json.loads(line) for line in rows.read_text().splitlines()])
+        return outcome if outcome.reason else replace(outcome, reason=why)
+
+
+def _syntax_error(path: Path) -> str:
+    """What is wrong with the text of a file, empty when it is Python."""
+    try:
+        ast.parse(path.read_text())
+    except SyntaxError as error:
+        return f"{error.msg} in line {error.lineno}"
+    return ""
 
 
 def _outcome(rows: list[dict]) -> Outcome:

@@ -1,4 +1,4 @@
-"""Kernels that nkipy's tests and the scripts of PyPI's trnblas and trnrand define inside of functions or beside a driver.
+"""Kernels that nkipy's tests and the scripts of trnblas and trnrand define inside of functions or beside a driver.
 
 Their own drivers need a device, so the text of each kernel is compiled as it stands, with the imports of its file.
 """
@@ -59,8 +59,8 @@ def pair_energy(b: np.ndarray, low: np.ndarray, column: np.ndarray, row: np.ndar
 
 
 def energies(generator: np.random.Generator) -> tuple:
-    high = np.linspace(0.1, 1, 128, dtype=np.float32)
-    return (*normal((4, 128, 128))(generator), np.linspace(-0.9, -0.1, 4, dtype=np.float32)[None], high[:, None], high[None])  # fmt: skip
+    low, high = np.linspace(-0.9, -0.1, 4, dtype=np.float32), np.linspace(0.1, 1, 128, dtype=np.float32)
+    return (*normal((4, 128, 128))(generator), low[None], high[:, None], high[None])
 
 
 def two_products(b_i: np.ndarray, b_j: np.ndarray, gap: np.ndarray) -> np.ndarray:
@@ -116,9 +116,7 @@ NESTED = [
 
 def cases(folder: Path) -> list[Case]:
     return [
-        Case(
-            nested.corpus, nested.file, " of ".join(filter(None, (nested.kernel, nested.inside))), partial(run, nested)
-        )
+        Case(nested.corpus, nested.file, f"{nested.kernel} {nested.inside}".strip(), partial(run, nested))
         for nested in NESTED
         if (folder / nested.file).is_file()
     ]

@@ -1,4 +1,4 @@
-"""What kernels ran in this process, seen from outside: where each is written, on what, and which guessed calls it made."""
+"""What kernels ran in this process, seen from outside: where each is written, and which guessed calls it made."""
 
 from __future__ import annotations
 

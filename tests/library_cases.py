@@ -32,6 +32,8 @@ FOLDER = Path(os.environ.get("LIBRARY_FOLDER", ".."))
 """What the places of kernels are told relative to."""
 TEST = os.environ.get("LIBRARY_TEST", "")
 """Only tests whose name, with its parameters, contains these words."""
+SIZES = json.loads(os.environ.get("LIBRARY_SIZES", "{}"))
+"""Parameters that take the place of a test's own, where those are larger than the emulator's memory or time allow."""
 SECONDS = int(os.environ.get("LIBRARY_SECONDS", "120"))
 """Most seconds a case may take."""
 BYTES = int(os.environ.get("LIBRARY_BYTES", str(1 << 30)))
@@ -160,6 +162,7 @@ def _scale_as_before_nki_05() -> None:
 def _names_left_out() -> None:
     """A test file uses a name that it does not import."""
     import builtins
+
     from test.utils.common_dataclasses import Platforms
 
     builtins.Platforms = Platforms
@@ -234,6 +237,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {id(item) for group in groups.values() for item in sorted(group, key=_size)[:CASES]}
     items[:] = [item for item in items if id(item) in kept]
+    for item in items:
+        if SIZES:
+            item.callspec.params.update(SIZES)
 
 
 def _expects_refusal(item: pytest.Item) -> bool:

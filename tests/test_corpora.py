@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import sim
-from tests import corpora, corpora_history
+from tests import census, conformance, corpora, corpora_history
 from tests.corpora import Case, Check, Launch, Outcome
+from tests.launched import watched
 
 F32 = np.float32
 SUITE = """
@@ -28,6 +29,11 @@ def doubled(a):
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.load(a) * 2.0)
     return out
+
+def halved(a):
+    return a
+
+halved = nki.baremetal(show_compiler_tb=True)(halved)
 
 class TestSmall(unittest.TestCase):
     def helper(self, factor):
@@ -64,11 +70,18 @@ def test_each_kernel_runs_in_a_process_of_its_own(folder: Path, tmp_path: Path) 
     assert (wrong["ran"], wrong["right"]) == (True, False)
     assert wrong["reason"].startswith("AssertionError")
     assert (ended["ran"], ended["reason"]) == (False, "ended with code 3")
-    lines = page.read_text().splitlines()
-    assert len(lines) == 5
-    assert "| WRONG |" in lines[3]
-    assert [len(line.split(" | ")) for line in lines] == [len(corpora.COLUMNS)] * 5
+    assert right["kernels"] == wrong["kernels"] == ["aws-neuron-sdk/nki/test/test_small.py:8"]
+    assert "dma_copy" in right["guesses"]
     assert len(done.stdout.splitlines()) == 3
+    text = page.read_text()
+    assert "| aws-neuron-sdk nki/test | 2 | 1 | 0 |" in text
+    assert "Tests of `nki/test` that pass: 1 of 3." in text
+    assert "- aws-neuron-sdk nki/test: aws-neuron-sdk/nki/test/test_small.py `halved`\n" in text
+    assert "- nki/test, `test_small.test_end`: ended with code 3\n" in text
+    rows = [line for line in text.splitlines() if line.startswith("| test_small.test_")]
+    assert [row.split(" | ")[3] for row in rows] == ["right", "wrong", "n/a"]
+    assert "- `dma_copy`: " in text.split("## What is guessed")[1]
+    assert str(tmp_path) not in text
 
 
 def test_a_kernel_that_takes_too_long_is_ended(folder: Path) -> None:
@@ -123,6 +136,53 @@ def test_values_are_compared_though_a_kernel_does_not_fit() -> None:
         outgrown = corpora.measure(launch(doubled, large, 2 * large), "trn2")
         assert (outgrown.ran, outgrown.right, outgrown.latency_us) == (True, True, None)
         assert outgrown.reason.startswith("no time: ")
+
+
+def test_kernels_are_counted_without_importing_their_files(tmp_path: Path) -> None:
+    file = tmp_path / "nki-samples/src/kernels.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "import nki_beta, torch\n"
+        "@torch.jit\ndef no_kernel(x): ...\n"
+        "@nki_beta.jit(mode='trace')\ndef a(x): ...\n"
+        "def b(x): ...\nb = nki.benchmark(warmup=1)(b)\n"
+        "def around():\n    @other\n    @nki.jit\n    def c(x): ...\n"
+    )
+    (file.parent / "broken.py").write_text("import nki\n@nki.jit\ndef d(:\n")
+    found = census.census(tmp_path)
+    assert [(kernel.name, kernel.line) for kernel in found] == [
+        ("(invalid syntax, line 3)", 0),
+        ("a", 4),
+        ("b", 6),
+        ("c", 9),
+    ]
+    assert found[1].place == "nki-samples/src/kernels.py:4"
+
+
+def test_a_kernel_counts_as_right_when_no_case_of_it_is_wrong() -> None:
+    def done(right: bool, *kernels: str, ran: bool = True) -> tuple[Case, Outcome]:
+        return Case("c", "f", "k", lambda folder: Outcome()), Outcome(ran=ran, right=right, kernels=kernels)
+
+    right, ran = conformance._places([done(True, "a", "b"), done(False, "b", "c"), done(False, "a", "d", ran=False)])
+    assert (right, ran) == ({"a"}, {"a", "b", "c"})
+
+
+def test_a_kernel_that_another_calls_is_seen(tmp_path: Path) -> None:
+    with sim.stand_ins("trn2"), watched() as seen:
+        inner = doubling()
+        from neuronxcc import nki
+
+        @nki.jit
+        def outer(a: Any) -> Any:
+            return inner(a)
+
+        outer(np.ones((8, 8), F32))
+    assert {Path(path).name for path, _ in seen.kernels} == {"test_corpora.py"}
+    assert len(seen.kernels) == 2
+    assert seen.shapes == "[8, 8]"
+    assert seen.places(Path(__file__).parent.parent) == tuple(
+        sorted(f"tests/test_corpora.py:{line}" for _, line in seen.kernels)
+    )
 
 
 def test_a_known_exception_is_no_failure_unless_it_is_right() -> None:

@@ -65,16 +65,6 @@ GUESSED: dict[str, str] = {
 """Calls of which a part is a guess: what."""
 
 GUESSED_VALUES = frozenset(
-    {
-        "dropout",
-        "nc_match_replace8",
-        "quantize_mx",
-        "rand2",
-        "rand_get_state",
-        "rand_set_state",
-        "rng",
-        "set_rng_seed",
-        "topk",
-    }
+    {"dropout", "quantize_mx", "rand2", "rand_get_state", "rand_set_state", "rng", "set_rng_seed", "topk"}
 )
 """Those of `GUESSED` whose values, not only their time, depend on the guess."""
