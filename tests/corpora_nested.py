@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tests.corpora import Case, Check, Launch, Outcome, measure
+from tests.corpora_current import rmsnorm
 
 NKIPY = "nkipy/tests/unit/test_nki.py"
 PAIRS, FUSED, TUNED = (
@@ -24,6 +25,7 @@ PAIRS, FUSED, TUNED = (
     for name in ("spike_batched_pair", "spike_phase3_fused_gemm_energy", "autotune_gemm")
 )
 WORDS = "pypi/trnrand-0.5.0/tests/test_nki_sim.py"
+SAMPLING = "nkipy/examples/models/qwen3/kernels/sampling.py"
 BUILT_INS = "NKI 0.2's built-in names `sbuf` and `hbm`, which no document describes and later releases have not"
 SINGLE, EXACT = Check(rtol=1e-5, atol=1e-5), Check(rtol=0, atol=0)
 
@@ -43,6 +45,8 @@ class Nested:
     """Names that the function around the kernel gives it."""
     known: str = ""
     """Why it cannot run."""
+    helpers: tuple[str, ...] = ()
+    """Functions of the file that it calls."""
     inside: str = ""
     """The function around it, where several define a kernel of that name."""
 
@@ -96,6 +100,9 @@ NESTED = [
                    "test_nki_simple_beta3_hardware")),
     *(Nested("nkipy", NKIPY, "nki_inplace_add_kernel", normal(*SQUARES), np.add, EXACT, inside=name)
       for name in ("test_nki_mutable_tensor_beta3", "test_nki_mutable_tensor_beta3_hardware")),
+    Nested("nkipy", SAMPLING, "nki_rmsnorm_kernel",
+           lambda generator: (*normal((200, 512), (512,))(generator), 1e-5), rmsnorm,
+           helpers=("stream_shuffle_broadcast",)),
     Nested("PyPI trn*", PAIRS, "spike_A_3d_index", normal((4, 128, 128)), lambda b: b.sum(2).T),
     Nested("PyPI trn*", PAIRS, "spike_A_3d_transpose", normal((4, 128, 128)), lambda b: b.sum(1).T),
     Nested("PyPI trn*", PAIRS, "spike_B_pair_loop", energies, pair_energy, Check(l2=1e-5)),
@@ -151,7 +158,8 @@ def taken(path: Path, nested: Nested) -> Any:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             _import(node, path, module)
-    exec(compile(ast.Module([kernel], []), str(path), "exec"), module.__dict__)
+    called = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in nested.helpers]
+    exec(compile(ast.Module([*called, kernel], []), str(path), "exec"), module.__dict__)
     return module.__dict__[nested.kernel]
 
 
