@@ -16,7 +16,7 @@ from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
 from sim.engines import laws
-from sim.errors import CapacityError, InputError
+from sim.errors import InputError
 from sim.memory import PARTITIONS
 from sim.program import Cost, Form, Program
 from sim.spec import Device
