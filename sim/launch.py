@@ -134,6 +134,8 @@ def run(
 def _run(asked: tuple, options: compiler.Options) -> Run:
     """One launch; `asked` is what `_launched` takes."""
     _, values, _, wrapped, *_ = asked
+    if values:
+        environment.check_rounding()
     tracings, returned = _launched(*asked)
     outputs = [tracing.outputs(one) for tracing, one in zip(tracings, returned, strict=True)]
     finished = tracings[0].program.finish(wrapped.__name__)

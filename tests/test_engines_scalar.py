@@ -1,6 +1,5 @@
 """The Scalar Engine: activation functions against their definitions, registers, and cost against profiles."""
 
-import math
 
 import numpy as np
 import pytest
@@ -8,73 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim.nki.language as nl
-from sim.engines.functions import ACTIVATIONS
 from sim.nki import isa as nisa
 from sim.nki.functions import AluOp
 from sim.trace import NONE, Engine
 from tests.chip import Chip, fp32, normal, rounded
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def normal_cdf(x):
-    return (1 + math.erf(x / math.sqrt(2))) / 2
-
-
-def normal_pdf(x):
-    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-
-
-def softplus(x):
-    return math.log1p(math.exp(x))
-
-
-DEFINITIONS = {
-    "copy": lambda x: x,
-    "square": lambda x: x * x,
-    "relu": lambda x: max(x, 0.0),
-    "sign": lambda x: float((x > 0) - (x < 0)),
-    "abs": abs,
-    "exp": math.exp,
-    "sigmoid": sigmoid,
-    "silu": lambda x: x * sigmoid(x),
-    "silu_dx": lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))),
-    "softplus": softplus,
-    "mish": lambda x: x * math.tanh(softplus(x)),
-    "tanh": math.tanh,
-    "gelu": lambda x: x * normal_cdf(x),
-    "gelu_dx": lambda x: normal_cdf(x) + x * normal_pdf(x),
-    "gelu_apprx_tanh": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "gelu_apprx_sigmoid": lambda x: x * sigmoid(1.702 * x),
-    "gelu_apprx_sigmoid_dx": lambda x: sigmoid(1.702 * x) * (1 + 1.702 * x * (1 - sigmoid(1.702 * x))),
-    "erf": math.erf,
-    "erf_dx": lambda x: 2 / math.sqrt(math.pi) * math.exp(-x * x),
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-    "sqrt": math.sqrt,
-    "log": math.log,
-    "sin": math.sin,
-    "arctan": math.atan,
-    "reciprocal": lambda x: 1 / x,
-}
-POSITIVE = ("rsqrt", "sqrt", "log", "reciprocal")
-
-
-def test_every_function_has_a_definition_here():
-    assert set(ACTIVATIONS) == {*DEFINITIONS, "prelu"}
-
-
-@pytest.mark.parametrize("name", DEFINITIONS)
-def test_an_activation_is_its_mathematical_definition(name):
-    low, high = (0.01, 40.0) if name in POSITIVE else (-3.1, 3.1)
-    data = np.linspace(low, high, 256, dtype=np.float32).reshape(4, 64)
-    with Chip() as chip:
-        dst = chip.tensor((4, 64))
-        nisa.activation(dst, AluOp(name), chip.tensor(data))
-        assert chip.form.function == name.upper()
-    expected = [[DEFINITIONS[name](float(x)) for x in row] for row in data]
-    np.testing.assert_allclose(fp32(dst), expected, rtol=3e-6, atol=3e-7)
 
 
 def test_sine_goes_on_as_a_cubic_beyond_pi():

@@ -1,6 +1,7 @@
 """Jitted inner loops equal their plain twins."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,11 +30,12 @@ def test_the_scan_equals_its_plain_twin(seed, p, n, op0, op1, reverse):
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_error_function_equals_its_plain_twin():
+@pytest.mark.parametrize("name", ["erf", "erfc"])
+def test_the_error_function_equals_its_plain_twin(name):
     values = np.linspace(-6, 6, 401, dtype=np.float32)
     one, other = np.empty_like(values), np.empty_like(values)
-    numeric.erf(values, one)
-    naive.erf(values, other)
+    getattr(numeric, name)(values, one)
+    getattr(naive, name)(values, other)
     np.testing.assert_array_max_ulp(one, other, 1)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from sim.trace import NONE
 
 Values = np.ndarray
+LARGEST = np.finfo(np.float32).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,25 @@ def _erf(x: Values) -> Values:
     return out.reshape(x.shape)
 
 
+def _erfc(x: Values) -> Values:
+    from sim.jit import numeric
+
+    flat = np.ascontiguousarray(x, np.float32).reshape(-1)
+    out = np.empty_like(flat)
+    numeric.erfc(flat, out)
+    return out.reshape(x.shape)
+
+
+def _gated(x: Values, gate: Values) -> Values:
+    """x * gate, which is 0 where x is -inf, as the gate has come to 0 by then."""
+    return np.maximum(x, -LARGEST) * gate
+
+
+def _finite(x: Values) -> Values:
+    """x with its infinities replaced, for products with what is 0 there."""
+    return np.clip(x, -LARGEST, LARGEST)
+
+
 def _sigmoid(x: Values) -> Values:
     return np.float32(1) / (np.float32(1) + np.exp(-x))
 
@@ -123,23 +143,27 @@ def _density(x: Values) -> Values:
 
 
 def _cumulative(x: Values) -> Values:
-    return np.float32(0.5) * (np.float32(1) + _erf(x * np.float32(sqrt(0.5))))
+    return np.float32(0.5) * _erfc(x * np.float32(-sqrt(0.5)))
 
 
 def _gelu_tanh(x: Values) -> Values:
-    inner = np.float32(sqrt(2 / pi)) * (x + np.float32(0.044715) * x * x * x)
-    return np.float32(0.5) * x * (np.float32(1) + np.tanh(inner))
+    inner = np.float32(sqrt(2 / pi)) * x * (np.float32(1) + np.float32(0.044715) * x * x)
+    return _gated(x, _sigmoid(np.float32(2) * inner))
 
 
 def _gelu_sigmoid_dx(x: Values) -> Values:
     slope = np.float32(1.702)
-    s = _sigmoid(slope * x)
-    return s + slope * x * s * (np.float32(1) - s)
+    return _sigmoid_product_dx(slope * x)
 
 
 def _silu_dx(x: Values) -> Values:
+    return _sigmoid_product_dx(x)
+
+
+def _sigmoid_product_dx(x: Values) -> Values:
+    """Derivative of x * sigmoid(x); 1 - sigmoid(x) is sigmoid(-x)."""
     s = _sigmoid(x)
-    return s + x * s * (np.float32(1) - s)
+    return s * (np.float32(1) + _finite(x) * _sigmoid(-x))
 
 
 def _softplus(x: Values) -> Values:
@@ -164,19 +188,19 @@ def _activations() -> dict[str, Activation]:
     tabled = [
         ("exp", np.exp, (-inf, inf)),
         ("sigmoid", _sigmoid, (-inf, inf)),
-        ("silu", lambda x: x * _sigmoid(x), (-inf, inf)),
+        ("silu", lambda x: _gated(x, _sigmoid(x)), (-inf, inf)),
         ("softplus", _softplus, (-inf, inf)),
         ("rsqrt", _rsqrt, (2.0**-87, 2.0**97)),
         ("sqrt", np.sqrt, (2.0**-116, 2.0**118)),
         ("log", np.log, (2.0**-64, 2.0**64)),
         ("tanh", np.tanh, (-inf, inf)),
-        ("gelu", lambda x: x * _cumulative(x), (-inf, inf)),
-        ("gelu_dx", lambda x: _cumulative(x) + x * _density(x), (-inf, inf)),
+        ("gelu", lambda x: _gated(x, _cumulative(x)), (-inf, inf)),
+        ("gelu_dx", lambda x: _cumulative(x) + _finite(x) * _density(x), (-inf, inf)),
         ("gelu_apprx_tanh", _gelu_tanh, (-inf, inf)),
-        ("gelu_apprx_sigmoid", lambda x: x * _sigmoid(np.float32(1.702) * x), (-inf, inf)),
+        ("gelu_apprx_sigmoid", lambda x: _gated(x, _sigmoid(np.float32(1.702) * x)), (-inf, inf)),
         ("gelu_apprx_sigmoid_dx", _gelu_sigmoid_dx, (-inf, inf)),
         ("silu_dx", _silu_dx, (-inf, inf)),
-        ("mish", lambda x: x * np.tanh(_softplus(x)), (-inf, inf)),
+        ("mish", lambda x: _gated(x, np.tanh(_softplus(x))), (-inf, inf)),
         ("erf", _erf, (-inf, inf)),
         ("erf_dx", lambda x: np.float32(2 / sqrt(pi)) * np.exp(-x * x), (-inf, inf)),
         ("sin", _sin, (-pi, pi)),

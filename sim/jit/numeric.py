@@ -18,6 +18,16 @@ def erf(values, out):
 
 
 @njit(cache=True)
+def erfc(values, out):
+    """Fill out[i] with one minus the error function of values[i], precise where that is small.
+
+    values, out : float32[n]
+    """
+    for i in range(values.size):
+        out[i] = math.erfc(values[i])
+
+
+@njit(cache=True)
 def scan(data0, data1, state, op0, op1, reverse, out):
     """Fill out[p, i] with op1(op0(data0[p, i], previous), data1[p, i]); the first `previous` is state[p].
 

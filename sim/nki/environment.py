@@ -4,6 +4,7 @@ NEURON_PLATFORM_TARGET_OVERRIDE : the device
 NEURON_LOGICAL_NC_CONFIG        : physical cores of one logical core, for kernels that are launched without `kernel[n]`
 NKI_PRECISE_FP                  : with 0, values of low precision are not rounded; time is that of the real formats
 NKI_COMPILER_FRONTEND           : with `custom`, kernels are read by the parser of the releases up to 0.6
+NEURON_RT_STOCHASTIC_ROUNDING_EN: with 1, the device rounds by chance, which is not emulated
 NKI_SIMULATOR                   : nothing; kernels are always emulated
 
 sources: NKI 0.6 reference "nki.jit", "NKI CPU simulator"; NKI 0.7 "Announcing changes to NKI specialization"
@@ -13,10 +14,11 @@ from __future__ import annotations
 
 import os
 
-from sim.errors import InputError
+from sim.errors import InputError, UnsupportedError
 
 PLATFORM, CORES = "NEURON_PLATFORM_TARGET_OVERRIDE", "NEURON_LOGICAL_NC_CONFIG"
 PRECISION, FRONTEND = "NKI_PRECISE_FP", "NKI_COMPILER_FRONTEND"
+ROUNDING = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
 PLATFORMS = {
     "trn1": "trn1",
     "inf2": "inf2",
@@ -62,3 +64,10 @@ def is_precise() -> bool:
 def is_parsed() -> bool:
     """Whether kernels are read by the parser, and not traced."""
     return os.environ.get(FRONTEND) == "custom"
+
+
+def check_rounding() -> None:
+    """Raise UnsupportedError where the runtime is told to round by chance."""
+    if os.environ.get(ROUNDING) == "1":
+        fault = f"{ROUNDING}=1: stochastic rounding is not emulated"
+        raise UnsupportedError(fault, remedy=f"set {ROUNDING}=0, or trace with values=False")

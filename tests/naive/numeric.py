@@ -11,6 +11,11 @@ def erf(values, out):
         out[i] = math.erf(value)
 
 
+def erfc(values, out):
+    for i, value in enumerate(values):
+        out[i] = math.erfc(value)
+
+
 def scan(data0, data1, state, op0, op1, reverse, out):
     for p, (row0, row1) in enumerate(zip(data0, data1, strict=True)):
         held = state[p]
