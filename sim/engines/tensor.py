@@ -223,6 +223,9 @@ def compute_matmul(
 
 def _accumulate(dst: np.ndarray, product: np.ndarray, add: bool) -> None:
     product = product.reshape(dst.shape)
+    if dst.dtype == np.float32:
+        np.add(dst, product, out=dst) if add else np.copyto(dst, product)
+        return
     if add:
         product = product + dtypes.to_fp32(dst)
     dtypes.store(dst, product)

@@ -19,6 +19,7 @@ from sim.nki import isa
 from sim.nki.elementwise import *  # noqa: F403
 from sim.nki.elementwise import FUNCTIONS, broadcast_partitions
 from sim.nki.functions import AluOp
+from sim.nki.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
 from sim.nki.limits import TileSize
 from sim.nki.loops import (
     affine_range,

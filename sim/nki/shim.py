@@ -69,12 +69,8 @@ MODULES = {
 """Public module -> the emulator's."""
 
 ROOTS = ("nki", "neuronxcc")
-GRIDS = ("tiles", "blocks", "alloc_tiles", "alloc_blocks", "NkiGrid", "NkiTileGrid", "NkiBlockGrid")
 REASONS = dict.fromkeys(
     ("nki.language.int64", "nki.language.uint64"), "an element of a tensor has 32 bits at most; use int32 or uint32"
-) | dict.fromkeys(
-    (f"nki.language.{name}" for name in GRIDS),
-    "how a grid of tiles lies on chip is documented nowhere; use slices of NkiTensor",
 )
 """Why a documented name is missing, by name."""
 

@@ -99,6 +99,11 @@ class NkiTensor(View):
         return self.storage.name
 
     @property
+    def data(self) -> NkiTensor:
+        """The tensor itself, as a grid's `data` is one (NKI 0.7)."""
+        return self
+
+    @property
     def base_tensor(self) -> NkiTensor:
         """All of the storage that this is a view of; not in the reference, but public kernels read it."""
         return type(self)(self.storage, self.storage.layout, 0)
