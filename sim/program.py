@@ -515,17 +515,22 @@ class ProgramBuilder:
                 self.order(newest[queue], index, at_issue=True)
             newest[queue] = index
 
-    def accumulates(self, view: View) -> bool:
+    def accumulates(self, view: View, asked: bool = True) -> bool:
         """Whether a matmul into this PSUM region adds to an earlier one; remembers the region.
 
-        raises: UnsupportedError when only a part of the region holds an earlier result
+        raises: UnsupportedError when only a part of the region holds an earlier result, if the kernel has `asked`
         """
-        earlier = self._accumulated.setdefault(view.storage.index, [])
+        earlier = self._accumulated.get(view.storage.index)
+        if not earlier:
+            self._accumulated[view.storage.index] = [view]
+            return False
         for known in earlier:
             if known.offset == view.offset and known.layout is view.layout:
                 return True
         overlapping = [known for known in earlier if overlap(known, view)]
         if any(not contains(known, view) for known in overlapping):
+            if not asked:
+                return False
             raise UnsupportedError(
                 "nki.isa.nc_matmul: dst covers PSUM that an earlier matmul wrote only in part",
                 source=self.where(),

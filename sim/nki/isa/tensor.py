@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from sim.engines import tensor as pe
 from sim.engines import vector_select
-from sim.errors import InputError, UnsupportedError
+from sim.errors import InputError
 from sim.nki.isa import enums
 from sim.nki.isa.issuing import NkiInstruction, issue, member
 from sim.nki.session import builder
@@ -56,8 +55,7 @@ def _adds(program: ProgramBuilder, dst: NkiTensor, accumulate: bool | None) -> b
         return False
     if accumulate is None:
         return program.accumulates(dst)
-    with suppress(UnsupportedError):
-        program.accumulates(dst)
+    program.accumulates(dst, asked=False)
     return bool(accumulate)
 
 

@@ -7,7 +7,6 @@ the tile: the instruction that made it is given the assignment's target as its d
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -100,8 +99,7 @@ def _regions(target: Tile, accumulate: bool) -> bool:
     """Whether a matmul adds to what this part of PSUM holds; remembers that it holds something from now on."""
     if accumulate:
         return builder().accumulates(target)
-    with suppress(UnsupportedError):
-        builder().accumulates(target)
+    builder().accumulates(target, asked=False)
     return False
 
 
