@@ -20,6 +20,7 @@ from sim.trace import (
     Regions,
     Strings,
     Table,
+    Tensors,
     Trace,
     Transfers,
     Wait,
@@ -79,6 +80,7 @@ def make(
     regions: list[Row] | None = None,
     allocations: list[Row] | None = None,
     counters: list[Row] | None = None,
+    tensors: list[Row] | None = None,
     window: tuple[float, float] | None = None,
     device: str = "trn2",
     **meta: Any,
@@ -98,6 +100,7 @@ def make(
         regions=table(Regions, regions or [], strings),
         allocations=table(Allocations, allocations or [], strings),
         counters=table(Counters, counters or [], strings),
+        tensors=table(Tensors, tensors or [], strings),
     )
     validate(trace)
     return trace

@@ -194,7 +194,7 @@ def test_an_unknown_theme_is_a_usage_error(made, tmp_path):
 def test_a_file_is_replaced_whole_or_not_at_all(made, tmp_path):
     target = tmp_path / "chart.svg"
     target.write_text("before")
-    broken = dataclasses.replace(made, dots=(dataclasses.replace(made.dots[0], bound=None),))
+    broken = dataclasses.replace(made, dots=(dataclasses.replace(made.dots[0], name=None),))
     with pytest.raises((TypeError, AttributeError, KeyError)):
         write(broken, target)
     assert target.read_text() == "before"

@@ -6,12 +6,14 @@ that long. A bound's score is its share of the region's time:
 compute           the leading engine's work, without the fixed cost of its instructions
 memory_bandwidth  bytes at the HBM or DMA roof, or the DMA engines at work, whichever is longer
 memory_capacity   the part of that which is spills and reloads, all of it when memory would not lead without them;
-                  and waits for a buffer, the leader idle, while SBUF or PSUM is nearly full
+                  and waits for a buffer, the leader idle, while SBUF or PSUM is nearly full; all of it when the
+                  tensors do not fit into HBM
 network           collectives
 latency           what the leader's ceiling, buffers and exposed collectives leave: dependencies, DMA latency, fixed
                   costs; or DMA triggers on one engine, when these take longer
 
-The largest score names the bound, so there is always one, and the margin to the runner-up says how sure it is.
+The largest score names the bound, so wherever anything works there is one, and the margin to the runner-up says how
+sure it is. Where nothing works there is no verdict.
 """
 
 from __future__ import annotations
@@ -36,12 +38,13 @@ class Verdict:
     """What bounds a region."""
 
     region: str
-    bound: str
-    share: float
+    bound: str | None
+    """None where nothing works: there is no verdict."""
+    share: float | None
     """The bound's score, 0-1 of the region's time."""
-    margin: float
+    margin: float | None
     """By how much it leads the runner-up, 0-1."""
-    runner_up: str
+    runner_up: str | None
     engine: str | None
     """TensorE, VectorE, …: the engine that a compute bound names, None for the others."""
     cause: str | None
@@ -51,7 +54,8 @@ class Verdict:
     scores: dict[str, float]
     """Of every bound. Bounds overlap in time, so these may add up to more than 1."""
     shares: dict[str, float]
-    """The region's time, each moment charged once: to what leads, to exposed waits, the rest to latency. Sums to 1."""
+    """The region's time, each moment charged once: to what leads, to exposed waits, the rest to latency. Sums to 1,
+    to 0 without a verdict."""
     kind: str
     """whole, model, layer, operator, kernel, loop, line or selection."""
     index: int
@@ -88,20 +92,22 @@ def parts(trace: Trace, index: Index | None = None) -> tuple[Region, ...]:
 def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
     """The verdict on one region."""
     needed = demand(index, roofs, region)
-    scores = score(needed)
-    ranked = sorted(BOUNDS, key=lambda name: -scores[name])
-    bound, runner_up = ranked[:2]
+    works = bool(needed.time_ps and (region.rows.size or region.transfers.size))
+    scores = score(needed) if works else dict.fromkeys(BOUNDS, 0.0)
+    # What does not fit cannot run at all, however busy it would be.
+    ranked = sorted(BOUNDS, key=lambda name: (-scores[name], needed.overfull and name != "memory_capacity"))
+    bound, runner_up = ranked[:2] if works else (None, None)
     return Verdict(
         region=region.name,
         bound=bound,
-        share=scores[bound],
-        margin=scores[bound] - scores[runner_up],
+        share=scores[bound] if bound else None,
+        margin=scores[bound] - scores[runner_up] if bound and runner_up else None,
         runner_up=runner_up,
         engine=ENGINE_WORDS[needed.engine] if bound == "compute" else None,
         cause=_cause(needed) if bound == "latency" else None,
         evidence=argue(index, roofs, region, needed, ranked),
         scores=scores,
-        shares=_shares(needed, bound),
+        shares=_shares(needed, bound) if bound else scores,
         kind=region.kind,
         index=region.index,
         source=region.source,
@@ -119,9 +125,9 @@ def score(needed: Demand) -> dict[str, float]:
     return {
         "compute": needed.share(needed.ceiling_ps[needed.engine]),
         "memory_bandwidth": memory * (1 - needed.spill_share) if needed.spill_rules else memory,
-        "memory_capacity": min(1.0, spilled + needed.share(needed.buffer_ps)),
+        "memory_capacity": 1.0 if needed.overfull else min(1.0, spilled + needed.share(needed.buffer_ps)),
         "network": needed.share(needed.ceiling_ps[NETWORK]),
-        "latency": needed.share(max(_rest_ps(needed), needed.issue_ps)) if needed.time_ps else 1.0,
+        "latency": needed.share(max(_rest_ps(needed), needed.issue_ps)),
     }
 
 
@@ -138,8 +144,6 @@ def leading_bound(needed: Demand) -> str:
 
 
 def _shares(needed: Demand, bound: str) -> dict[str, float]:
-    if not needed.time_ps:
-        return dict.fromkeys(BOUNDS, 0.0) | {"latency": 1.0}
     charged = dict.fromkeys(BOUNDS, 0)
     charged[leading_bound(needed)] = needed.ceiling_ps[needed.leader]
     charged["memory_capacity"] += needed.buffer_ps

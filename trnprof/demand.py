@@ -32,6 +32,8 @@ COLD = 0.75
 
 SAMPLED_PARTITIONS = (0, 32, 64, 96)
 
+GIB = 1 << 30
+
 MEMORY = Engine.DMA
 NETWORK = Engine.COLLECTIVE
 
@@ -56,6 +58,8 @@ class Demand:
     """Without spills, memory would not lead."""
     buffer_ps: int
     """The leader idle, something waited for memory to be free, and there is little of it."""
+    reuse_ps: int
+    """The leader idle, something waited for its buffer to be read, and there was room for another."""
     network_ps: int
     """The leader idle, a collective under way."""
     issue_ps: int
@@ -69,6 +73,15 @@ class Demand:
     sbuf_peak: float | None
     """0-1, None when the profile does not tell."""
     psum_peak: float | None
+    hbm_bytes: int
+    """Of the trace's tensors that lie in HBM; 0 when it names none."""
+    hbm_room: int | None
+    """HBM bytes of the cores at work, None for an unknown device."""
+
+    @property
+    def overfull(self) -> bool:
+        """The tensors do not fit into HBM: the work cannot be done on so few cores."""
+        return self.hbm_room is not None and self.hbm_bytes > self.hbm_room
 
     def share(self, ps: float) -> float:
         return ps / self.time_ps if self.time_ps else 0.0
@@ -104,6 +117,7 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
     idle = _without(region, spans[leader])
     sbuf, psum = peak(trace, Memory.SBUF, region, machine), peak(trace, Memory.PSUM, region, machine)
     blocked = overlap(idle, _buffer_waits(index, region, sbuf, psum))
+    reused = overlap(idle, _buffer_waits(index, region, None, None))
     wired = overlap(_difference(idle, blocked), spans[NETWORK])
     issuer = Engine(int(np.argmax(work.issue_ps)))
     return Demand(
@@ -116,6 +130,7 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
         spill_share=spilled,
         spill_rules=spilled > 0 and (1 - spilled) * ceiling[MEMORY] < max(rival, ceiling[MEMORY] / 2),
         buffer_ps=length_ps(blocked),
+        reuse_ps=length_ps(_difference(reused, blocked)),
         network_ps=length_ps(wired),
         issue_ps=work.issue_ps[issuer],
         issuer=issuer,
@@ -124,6 +139,8 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
         transpose_ps=_transpose_ps(index, region),
         sbuf_peak=sbuf,
         psum_peak=psum,
+        hbm_bytes=_hbm_bytes(trace),
+        hbm_room=_hbm_room(machine),
     )
 
 
@@ -142,6 +159,18 @@ def peak(trace: Trace, memory: Memory, region: Region, machine: Machine) -> floa
     if not room or not (table.memory == memory).any():
         return None
     return max(_live_bytes(trace, live, partition) for partition in SAMPLED_PARTITIONS) / room
+
+
+def _hbm_bytes(trace: Trace) -> int:
+    table = trace.tensors
+    return int(table.bytes[table.memory == Memory.HBM].sum())
+
+
+def _hbm_room(machine: Machine) -> int | None:
+    """The cores' share of their chip's HBM."""
+    figures = machine.figures
+    room, cores = (figures.get(name) if figures is not None else None for name in ("hbm_bytes", "cores"))
+    return round(room * GIB / cores * machine.cores) if room and cores else None
 
 
 def _live_bytes(trace: Trace, live: np.ndarray, partition: int) -> int:

@@ -12,9 +12,13 @@ from trnprof import words
 from trnprof.demand import MEMORY, NETWORK, Demand
 from trnprof.machine import Ceiling, Machine, short
 from trnprof.regions import Region
+from trnprof.traffic import necessary_bytes
 from trnprof.work import Index
 
 PER_NS = 1000
+TOLD_BELOW = 0.98
+"""A region whose HBM traffic is this close to what it needs moves nothing twice to speak of."""
+
 TELLING = 0.02
 """Shares of the region below this are not worth a clause."""
 
@@ -24,7 +28,7 @@ class Evidence:
     """One ceiling, how much of it was reached, and what that says."""
 
     bound: str
-    """The bound that it speaks for or against."""
+    """The bound that it speaks for or against; empty without a verdict."""
     ceiling: str
     reached: float | None
     """None where it cannot be computed; the sentence says why."""
@@ -59,7 +63,7 @@ def argue(index: Index, roofs: Machine, region: Region, needed: Demand, ranked: 
     """The evidence on a region, in the order of the ranked bounds."""
     case = Case(index, roofs, region, needed)
     if not needed.time_ps or not (region.rows.size or region.transfers.size):
-        return (Evidence("latency", "time", None, None, "ns", None, "Nothing works here, so nothing can be judged"),)
+        return (Evidence("", "time", None, None, "ns", None, "Nothing works here, so there is no verdict"),)
     return tuple(evidence for bound in ranked for evidence in _SPEAKERS[bound](case))
 
 
@@ -138,7 +142,32 @@ def _bandwidth(case: Case) -> Iterator[Evidence]:
             f"{f' ({roof.note})' if roof.note and share > 0.5 else ''}"
         )
         yield Evidence("memory_bandwidth", roof.name, reached, roof.value, "B/s", share, sentence)
+    yield from _intensity(case)
     yield from _dma(case)
+
+
+def _intensity(case: Case) -> Iterator[Evidence]:
+    """FLOPs or elements per HBM byte, against what the algorithm would have without a byte moved twice."""
+    work = case.region.work
+    least = necessary_bytes(case.index.trace, case.region.transfers, case.region.kind == "whole")
+    engine = case.needed.engine
+    done, unit = (work.flops, "FLOP/B") if work.flops else (work.elements[engine], "elem/B")
+    if not least or not work.hbm_bytes:
+        return
+    share = min(1.0, least / work.hbm_bytes)
+    if share < TOLD_BELOW:
+        spilled = "spills, " if work.spill_bytes else ""
+        sentence = (
+            f"{words.size(work.hbm_bytes)} move where {words.size(least)} would do without {spilled}reloads and "
+            f"intermediate results in HBM"
+        )
+    else:
+        sentence = "Nothing moves twice"
+    if done:
+        least_words = f" instead of {words.quantity(done / least, unit)}" if share < TOLD_BELOW else ""
+        sentence += f": {words.quantity(done / work.hbm_bytes, unit)}{least_words}"
+    achieved, possible = (done / n if done else None for n in (work.hbm_bytes, least))
+    yield Evidence("memory_bandwidth", "intensity", achieved, possible, unit, share, sentence)
 
 
 def _no_dma(case: Case) -> bool:
@@ -178,7 +207,26 @@ def _capacity(case: Case) -> Iterator[Evidence]:
     if needed.buffer_ps:
         sentence = f"{case.of(needed.buffer_ps)} go by waiting for memory to be free"
         yield _time("memory_capacity", "buffers", case, needed.buffer_ps, sentence)
+    if case.telling(needed.reuse_ps):
+        sentence = (
+            f"{case.of(needed.reuse_ps)} go by waiting for a buffer that is still in use, though there is room for "
+            f"another"
+        )
+        yield _time("memory_capacity", "reuse", case, needed.reuse_ps, sentence)
     yield from _fullness(case)
+    yield from _hbm(case)
+
+
+def _hbm(case: Case) -> Iterator[Evidence]:
+    """The tensors against the HBM of the cores at work."""
+    held, room = case.needed.hbm_bytes, case.needed.hbm_room
+    if case.region.kind != "whole" or not held or room is None:
+        return
+    cores = "one core" if case.roofs.cores == 1 else f"{case.roofs.cores} cores"
+    sentence = f"Tensors take {words.size(held)} of the {words.size(room)} of HBM that {cores} can use"
+    if case.needed.overfull:
+        sentence += ": infeasible without sharding over more cores"
+    yield Evidence("memory_capacity", "HBM", held, room, "B", held / room, sentence)
 
 
 def _fullness(case: Case) -> Iterator[Evidence]:
@@ -204,6 +252,21 @@ def _network(case: Case) -> Iterator[Evidence]:
     hidden = busy - needed.network_ps
     behind = f", {case.time(hidden)} of it behind other work" if needed.leader != NETWORK else ""
     yield _time("network", "links", case, busy, f"Collectives take {case.of(busy)}{behind}")
+    yield from _wire(case, busy)
+
+
+def _wire(case: Case, busy: int) -> Iterator[Evidence]:
+    """Bytes that collectives send against what the links carry."""
+    sent, link = case.region.work.wire_bytes, case.roofs.get("link")
+    if not sent or link is None:
+        return
+    reached = sent / busy * 1e12
+    flow = words.estimate(words.rate(reached), case.index.trace.meta.is_simulation)
+    sentence = (
+        f"They send {words.size(sent)} at {flow} while they run, {words.share(reached / link.value)} of the "
+        f"{words.rate(link.value)} that the links carry"
+    )
+    yield Evidence("network", link.name, reached, link.value, "B/s", reached / link.value, sentence)
 
 
 def _latency(case: Case) -> Iterator[Evidence]:

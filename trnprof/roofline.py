@@ -63,7 +63,8 @@ class Point:
     """Achieved of attainable, 0-1."""
     exceeds: bool
     """Above what the machine can do: a roof, a unit or a byte count is wrong."""
-    bound: str
+    bound: str | None
+    """None without a verdict."""
     estimated: bool
     baseline: bool = False
     low: float | None = None
@@ -327,10 +328,12 @@ def _title(trace: Trace, roofs: Machine) -> str:
 
 
 def _subtitle(verdict: Verdict) -> str:
-    ahead = f"{words.points(verdict.share, verdict.scores[verdict.runner_up])} points ahead of"
-    rival = words.BOUND_WORDS[verdict.runner_up].lower()
+    if verdict.bound is None or verdict.runner_up is None:
+        return f"{words.NO_VERDICT}. {verdict.evidence[0].sentence}."
+    points = words.points(verdict.scores[verdict.bound], verdict.scores[verdict.runner_up])
+    lead = words.ahead(points, words.bound_name(verdict.runner_up).lower())
     led_by = f" on {verdict.engine}" if verdict.engine else ""
-    return f"{words.bound(verdict.bound)}{led_by}, {ahead} {rival}. {verdict.evidence[0].sentence}."
+    return f"{words.bound(verdict.bound)}{led_by}, {lead}. {verdict.evidence[0].sentence}."
 
 
 def _caption(trace: Trace, roofs: Machine, baseline: Trace | None) -> tuple[str, ...]:

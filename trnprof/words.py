@@ -14,6 +14,7 @@ NARROW = "\u202f"
 THIN = "\u2009"
 MINUS = "\u2212"
 NOT_AVAILABLE = "n/a"
+NO_VERDICT = "No verdict"
 
 BOUND_WORDS = {
     "compute": "Compute",
@@ -154,9 +155,19 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{text}{NARROW}{unit}" if unit and text != NOT_AVAILABLE else text
 
 
-def bound(name: str) -> str:
-    """The title of a bound: `Compute-bound`."""
-    return f"{BOUND_WORDS.get(name, name)}-bound"
+def bound(name: str | None) -> str:
+    """The title of a bound: `Compute-bound`; of none, `No verdict`."""
+    return f"{BOUND_WORDS.get(name, name)}-bound" if name else NO_VERDICT
+
+
+def bound_name(name: str | None) -> str:
+    """A bound as a cell of a table: `Compute`, `No verdict`."""
+    return BOUND_WORDS.get(name, name) if name else NO_VERDICT
+
+
+def ahead(points: int, rival: str) -> str:
+    """By how much a verdict leads: `59 points ahead of latency`."""
+    return f"{count(points)} point{'' if points == 1 else 's'} ahead of {rival}"
 
 
 def plain(text: str, width: int | None = None) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sim.trace import Trace
-from trnprof.advice import overlap, placement, shapes, tensor, traffic, transfers
+from trnprof.advice import overlap, placement, reuse, shapes, tensor, transfers
 from trnprof.advice.record import Advice, Gain
 from trnprof.advice.subject import LEAST, Subject
 
 RULES: dict[str, Callable[[Subject], Iterator[Advice]]] = {
-    "reloads": traffic.reloads,
-    "intermediates": traffic.intermediates,
-    "spills": traffic.spills,
+    "reloads": reuse.reloads,
+    "intermediates": reuse.intermediates,
+    "spills": reuse.spills,
     "small_descriptors": transfers.small_descriptors,
     "many_dmas": transfers.many_dmas,
     "transposing_dma": transfers.transposing_dma,

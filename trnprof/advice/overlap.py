@@ -9,8 +9,8 @@ import numpy as np
 from sim.trace import COMPUTE_ENGINES, Engine, Memory, Wait
 from trnprof import words
 from trnprof.advice.record import Advice, Gain
+from trnprof.advice.reuse import GUIDE, triggers
 from trnprof.advice.subject import NAMES, Subject, plural
-from trnprof.advice.traffic import GUIDE, triggers
 from trnprof.demand import MEMORY, NETWORK
 from trnprof.intervals import Spans, gaps, merge, overlap
 

@@ -9,9 +9,9 @@ import numpy as np
 from sim.trace import NONE, EdgeKind, Engine
 from trnprof import words
 from trnprof.advice.record import Advice
+from trnprof.advice.reuse import GUIDE
 from trnprof.advice.shapes import LONG
 from trnprof.advice.subject import NAMES, Subject, plural
-from trnprof.advice.traffic import GUIDE
 from trnprof.machine import family
 
 MANY = 4

@@ -9,8 +9,8 @@ import numpy as np
 from sim.trace import Engine
 from trnprof import words
 from trnprof.advice.record import Advice
+from trnprof.advice.reuse import GUIDE
 from trnprof.advice.subject import Subject, plural
-from trnprof.advice.traffic import GUIDE
 
 LANES = 128
 SHORT = 128

@@ -11,9 +11,9 @@ import numpy as np
 from sim.trace import NONE, EdgeKind, Engine
 from trnprof import words
 from trnprof.advice.record import Advice
+from trnprof.advice.reuse import GUIDE
 from trnprof.advice.shapes import LANES
 from trnprof.advice.subject import Subject, plural
-from trnprof.advice.traffic import GUIDE
 from trnprof.machine import family, short
 
 BANK = 512

@@ -9,8 +9,8 @@ import numpy as np
 from sim.trace import Engine
 from trnprof import words
 from trnprof.advice.record import Advice
+from trnprof.advice.reuse import GUIDE, issue_ps, memory_ps, triggers
 from trnprof.advice.subject import Subject, plural
-from trnprof.advice.traffic import GUIDE, issue_ps, memory_ps, triggers
 from trnprof.demand import MEMORY
 
 SMALL = 2048

@@ -29,6 +29,7 @@ def record(trace: Trace) -> dict[str, Any]:
 
     from sim.trace import ENGINE_NAMES
     from trnprof.bounds import classify
+    from trnprof.missing import missing
     from trnprof.summary import engines, summarize
 
     meta = trace.meta
@@ -48,6 +49,7 @@ def record(trace: Trace) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in meta.findings],
         "outputs": [dict(output) for output in meta.outputs],
         "notes": list(meta.notes),
+        "missing": list(missing(trace)),
     }
 
 
@@ -60,7 +62,7 @@ def text(trace: Trace, kept: str | None = None) -> str:
 
     whole, *parts = classify(trace)
     paragraphs = [_verdict(trace, whole), _engines(trace), _facts(trace, whole, kept), _regions(parts)]
-    paragraphs += [_lines(trace), _findings(trace.meta)]
+    paragraphs += [_lines(trace), _missing(trace), _findings(trace.meta)]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
@@ -71,7 +73,7 @@ def _verdict(trace: Trace, whole: Verdict) -> str:
     meta, cores = trace.meta, words.plural(machine(trace).cores, "core")
     head = [
         f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
-        *([_lead(whole, meta.is_simulation)] if whole.time_ps else []),
+        _lead(whole, meta.is_simulation),
     ]
     return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if _tells(item, whole)])
 
@@ -80,11 +82,13 @@ def _lead(whole: Verdict, estimated: bool) -> str:
     """The bound, how much of the time it takes, and how sure that is."""
     from trnprof.view import format as words
 
+    if whole.bound is None or whole.runner_up is None:
+        return words.bound(None)
     led_by = f" on {whole.engine}" if whole.engine else ""
-    ahead = words.points(whole.share, whole.scores[whole.runner_up])
-    lead = f"{words.plural(ahead, 'point')} ahead of {words.bound(whole.runner_up).lower()}"
+    points = words.points(whole.scores[whole.bound], whole.scores[whole.runner_up])
     return (
-        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {_time(whole.time_ps, estimated)}, {lead}"
+        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {_time(whole.time_ps, estimated)}, "
+        f"{words.ahead(points, words.bound(whole.runner_up).lower())}"
     )
 
 
@@ -105,7 +109,7 @@ def _time(ps: int, estimated: bool) -> str:
 
 
 def _tells(evidence: Evidence, verdict: Verdict) -> bool:
-    return evidence.bound == verdict.bound or (evidence.share or 0) >= TELLING
+    return evidence.bound == (verdict.bound or "") or (evidence.share or 0) >= TELLING
 
 
 def _engines(trace: Trace) -> str:
@@ -180,7 +184,7 @@ def _regions(parts: list[Verdict]) -> str:
             words.plain(verdict.region, 60),
             verdict.kind,
             _time(verdict.time_ps, verdict.estimated),
-            verdict.engine or words.BOUND_WORDS[verdict.bound],
+            verdict.engine or words.bound_name(verdict.bound),
             words.share(verdict.share),
         )
         for verdict in inner
@@ -212,6 +216,13 @@ def _lines(trace: Trace) -> str:
         for active, engine, count, name in rows[:ROWS_SHOWN]
     ]
     return columns(table, frozenset((1, 2))) if rows else ""
+
+
+def _missing(trace: Trace) -> str:
+    from trnprof.missing import missing
+
+    lines = [wrapped(sentence, "  · ") for sentence in missing(trace)]
+    return "\n".join(["not told by this trace:", *lines]) if lines else ""
 
 
 def _findings(meta: Meta) -> str:

@@ -60,5 +60,5 @@ def _dot(point: Point) -> tuple[str, ...]:
         words.estimate(words.quantity(point.achieved, point.unit), point.estimated),
         words.quantity(point.attainable, point.unit),
         words.share(point.share),
-        words.BOUND_WORDS[point.bound],
+        words.bound_name(point.bound),
     )

@@ -239,5 +239,7 @@ def _words(launch: dict[str, Any]) -> tuple[str, str, str, str]:
 
     verdict = launch["verdicts"][0]
     latency = words.estimate(words.time(launch["latency_ns"] * 1000))
-    bound = f"{words.bound(verdict['bound'])}, {words.share(verdict['share'])}"
+    bound = (
+        f"{words.bound(verdict['bound'])}, {words.share(verdict['share'])}" if verdict["bound"] else words.bound(None)
+    )
     return words.plain(launch["kernel"], 40), latency, bound, launch["trace"] or "not kept"

@@ -76,7 +76,7 @@ def cells(dot: Point) -> tuple[str, ...]:
         words.estimate(words.share(dot.share), estimated),
         words.size(dot.hbm_bytes),
         words.estimate(words.time(dot.time_ps), estimated),
-        words.BOUND_WORDS.get(dot.bound, dot.bound),
+        words.bound_name(dot.bound),
     )
 
 

@@ -145,6 +145,12 @@ def verdicts(found: Sequence[VerdictCard], width: int) -> list[Line]:
     return lines[:-1]
 
 
+def notes(sentences: Sequence[str], width: int) -> list[Line]:
+    """What the trace does not tell."""
+    lines = [line for sentence in sentences for line in _wrapped(sentence, width, "  · ")]
+    return [[], [("Not told by this trace", STRONG)], *lines] if lines else []
+
+
 def bar(shares: Sequence[BoundShare], width: int) -> list[tuple[str, int]]:
     """The parts of a window as one bar, largest first, in the glyphs of the bounds."""
     parts = sorted((s for s in shares if s.share), key=lambda s: -(s.share or 0))

@@ -72,6 +72,11 @@ THEME_COLOURS: dict[str, dict[str, str]] = {
 DARK_THEMES = ("dark", "contrast")
 
 
+def bound_colour(name: str | None) -> int:
+    """Colour index of a bound; where there is no verdict, of latency, which is grey."""
+    return BOUNDS.index(name or "latency")
+
+
 def engine_hex(theme: str, index: int) -> str:
     return THEME_COLOURS[theme][ENGINE_COLOURS[index]]
 

@@ -64,6 +64,8 @@ class Facts(Record):
     """`442 instructions, 481 packets, 0 dropped`"""
     notes: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What the trace does not tell, and what cannot be judged for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,9 +386,10 @@ class VerdictCard(Record):
     kind: str
     """whole, model, layer, operator, kernel, loop, line or selection."""
     bound: str
+    """Empty without a verdict; then there are no scores either."""
     colour: int
     title: str
-    """`Compute-bound`"""
+    """`Compute-bound`, `No verdict`"""
     engine: str
     """The engine that a compute bound names, else empty."""
     share: float

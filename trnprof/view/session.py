@@ -11,6 +11,7 @@ import numpy as np
 
 from sim.trace import NONE, Engine, Trace
 from trnprof.machine import Machine, machine
+from trnprof.missing import missing
 from trnprof.regions import window as kernel_window
 from trnprof.roofline import Chart, chart
 from trnprof.view import format as words
@@ -108,6 +109,7 @@ class Session:
             counted=self._counted(),
             notes=tuple(words.plain(note, 400) for note in meta.notes),
             findings=tuple(words.plain(finding.sentence, 400) for finding in meta.findings),
+            missing=missing(self.trace),
         )
 
     def _counted(self) -> str:

@@ -13,7 +13,7 @@ from trnprof.machine import Machine
 from trnprof.regions import Region, by_region, by_source_line, selection, whole
 from trnprof.roofline import Point, place
 from trnprof.view import format as words
-from trnprof.view.palette import BOUND_GLYPHS, BOUNDS, NEUTRAL
+from trnprof.view.palette import BOUND_GLYPHS, BOUNDS, NEUTRAL, bound_colour
 from trnprof.view.records import (
     AreaCard,
     BoundShare,
@@ -60,19 +60,19 @@ class Tables:
         return self._card(judge(self.index, self.machine, region))
 
     def _card(self, verdict: Verdict) -> VerdictCard:
-        scores = sorted(BOUNDS, key=lambda name: (name != verdict.bound, -verdict.scores[name]))
+        ranked = BOUNDS if verdict.bound else ()
+        scores = sorted(ranked, key=lambda name: (name != verdict.bound, -verdict.scores[name]))
         shares = [name for name in sorted(BOUNDS, key=lambda name: -verdict.shares[name]) if verdict.shares[name] > 0]
-        ahead = words.points(verdict.scores[verdict.bound], verdict.scores[verdict.runner_up])
         return VerdictCard(
             region=words.plain(verdict.region, 120),
             kind=verdict.kind,
-            bound=verdict.bound,
-            colour=BOUNDS.index(verdict.bound),
+            bound=verdict.bound or "",
+            colour=bound_colour(verdict.bound),
             title=words.bound(verdict.bound),
             engine=verdict.engine or "",
-            share=verdict.share,
+            share=verdict.share or 0.0,
             share_words=words.share(verdict.share),
-            margin=f"{words.plural(ahead, 'point')} ahead of {BOUND_GLYPHS[BOUNDS.index(verdict.runner_up)].short}",
+            margin=_margin(verdict),
             headline=_sentence(verdict.evidence[0].sentence) if verdict.evidence else "",
             shares=tuple(self._share(name, verdict.shares[name], verdict.time_ps) for name in shares),
             scores=tuple(self._share(name, verdict.scores[name], verdict.time_ps) for name in scores),
@@ -183,9 +183,9 @@ class Tables:
             took=self._estimate(words.time(region.work.time_ps)),
             share=share,
             share_words=words.share(share),
-            bound=verdict.bound,
-            bound_colour=BOUNDS.index(verdict.bound),
-            bound_words=words.BOUND_WORDS[verdict.bound].lower(),
+            bound=verdict.bound or "",
+            bound_colour=bound_colour(verdict.bound),
+            bound_words=words.bound_name(verdict.bound).lower(),
             source=words.plain(region.source or "", 160),
         )
 
@@ -214,8 +214,8 @@ class Tables:
             engine=int(engine) if busy else -1,
             colour=int(engine) if busy else int(Engine.DMA) if work.dma_bytes else NEUTRAL,
             engine_name=words.ENGINE_WORDS[engine] if busy else "DMA" if work.dma_bytes else "",
-            bound=verdict.bound,
-            bound_colour=BOUNDS.index(verdict.bound),
+            bound=verdict.bound or "",
+            bound_colour=bound_colour(verdict.bound),
             first_row=int(region.rows[0]) if region.rows.size else -1,
             t0_ps=region.start_ps,
             t1_ps=region.end_ps,
@@ -297,9 +297,9 @@ class Tables:
             roof=point.roof or words.NOT_AVAILABLE,
             roof_share=self._estimate(words.share(point.share)),
             time=self._estimate(words.time(point.time_ps)),
-            bound=point.bound,
-            bound_colour=BOUNDS.index(point.bound),
-            bound_words=words.BOUND_WORDS[point.bound].lower(),
+            bound=point.bound or "",
+            bound_colour=bound_colour(point.bound),
+            bound_words=words.bound_name(point.bound).lower(),
             missing=point.missing or "",
             estimated=point.estimated,
             t0_ps=point.start_ps,
@@ -308,6 +308,13 @@ class Tables:
 
     def _estimate(self, text: str) -> str:
         return words.estimate(text, self.trace.meta.is_simulation)
+
+
+def _margin(verdict: Verdict) -> str:
+    if verdict.bound is None or verdict.runner_up is None:
+        return ""
+    points = words.points(verdict.scores[verdict.bound], verdict.scores[verdict.runner_up])
+    return words.ahead(points, BOUND_GLYPHS[BOUNDS.index(verdict.runner_up)].short)
 
 
 def _sentence(text: str) -> str:

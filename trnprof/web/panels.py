@@ -158,7 +158,7 @@ def waits(rows: tuple[Waiting, ...]) -> html.Table:
 
 def verdict(session: Session) -> list[Part]:
     found = session.verdict
-    parts: list[Part] = []
+    parts: list[Part] = [] if found.bound else [html.P(html.B(found.title)), html.P(found.headline, className="mid")]
     for score in found.scores:
         evidence = [line for line in found.evidence if line.bound == score.bound]
         known = any(line.share is not None for line in evidence) or score.share > 0
@@ -188,6 +188,7 @@ def _about(session: Session) -> list[Part]:
     meta = session.meta
     parts: list[Part] = [html.P([meta.source, dim(f" {meta.counted}")], className="mid wrap")]
     parts += [html.P(finding, className="bad") for finding in meta.findings]
+    parts += [html.P(sentence, className="mid") for sentence in meta.missing]
     return [*parts, html.Ul([html.Li(note) for note in meta.notes], className="notes dim")]
 
 

@@ -119,6 +119,8 @@ def strip(session: Session) -> list[Part]:
 
 
 def _margin(text: str) -> list[Part]:
+    if not text:
+        return []
     number, _, rival = text.partition(" of ")
     return [number, html.Br(), dim(f"of {rival}")]
 

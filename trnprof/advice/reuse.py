@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from sim.trace import NONE, Engine, Memory
+from sim.trace import Engine
 from trnprof import words
 from trnprof.advice.record import Advice
 from trnprof.advice.subject import Subject, plural
 from trnprof.demand import MEMORY
+from trnprof.traffic import GIVEN, Traffic, sizes, traffic
 from trnprof.work import ENGINES
 
 GUIDE = "NKI performance guide"
@@ -19,37 +19,6 @@ OFTEN = 1.5
 """A tensor whose loads add up to less than this many times its size is not reloaded to speak of."""
 
 PARTITIONS = 128
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
-    """What was moved of one tensor."""
-
-    name: str
-    size: int
-    loaded: int
-    stored: int
-    loads: np.ndarray
-    """Transfers; int64."""
-    stores: np.ndarray
-
-
-def traffic(subject: Subject) -> tuple[Traffic, ...]:
-    """Loads and stores of each tensor that the transfers name."""
-    trace, rows = subject.trace, subject.transfers
-    table, moved = trace.tensors, trace.transfers
-    found = []
-    for row in range(len(table)):
-        code = int(table.name[row])
-        mine = rows[moved.variable[rows] == code] if code != NONE else rows[:0]
-        if table.memory[row] != Memory.HBM:
-            continue
-        loads = mine[moved.source_memory[mine] == Memory.HBM]
-        stores = mine[moved.dest_memory[mine] == Memory.HBM]
-        name = words.plain(trace.strings[code] or "", 60)
-        loaded, stored = int(moved.bytes[loads].sum()), int(moved.bytes[stores].sum())
-        found.append(Traffic(name, int(table.bytes[row]), loaded, stored, loads, stores))
-    return tuple(found)
 
 
 def weight(subject: Subject) -> np.ndarray:
@@ -93,10 +62,9 @@ def triggers(subject: Subject, transfers: np.ndarray) -> np.ndarray:
 
 def reloads(subject: Subject) -> Iterator[Advice]:
     """An input that is loaded several times."""
-    kinds = _types(subject)
-    for tensor in traffic(subject):
+    for tensor in traffic(subject.trace, subject.transfers):
         excess = tensor.loaded - tensor.size
-        if kinds.get(tensor.name) not in ("IN", "WEIGHT") or not tensor.size or tensor.loaded < OFTEN * tensor.size:
+        if tensor.type not in GIVEN or not tensor.size or tensor.loaded < OFTEN * tensor.size:
             continue
         part = excess / tensor.loaded
         saved = {MEMORY: memory_ps(subject, tensor.loads, part)} | issue_ps(subject, tensor.loads, part)
@@ -112,11 +80,6 @@ def reloads(subject: Subject) -> Iterator[Advice]:
             f"{GUIDE}, Opt #1",
             [f"{plural(tensor.loads.size, 'load')} of {tensor.name}, {words.size(excess)} of them again"],
         )
-
-
-def _types(subject: Subject) -> dict[str, str]:
-    table, text = subject.trace.tensors, subject.trace.strings
-    return {words.plain(text[int(n)] or "", 60): text[int(k)] or "" for n, k in zip(table.name, table.type)}
 
 
 def _keep(subject: Subject, tensor: Traffic) -> str:
@@ -140,15 +103,14 @@ def _keep(subject: Subject, tensor: Traffic) -> str:
 
 def intermediates(subject: Subject) -> Iterator[Advice]:
     """A result that is written to HBM and read back by the same kernel."""
-    known, sent = traffic(subject), _sent(subject)
+    known, sent = traffic(subject.trace, subject.transfers), _sent(subject)
     for tensor in known:
         if tensor.name in sent:
             continue
-        back = min(tensor.loaded, tensor.stored) if tensor.stores.size else 0
-        if not back or _types(subject).get(tensor.name) in ("IN", "WEIGHT"):
+        back = min(tensor.loaded, tensor.stored)
+        if not back or tensor.type in GIVEN:
             continue
-        final = _types(subject).get(tensor.name) == "OUT"
-        moved = np.concatenate((tensor.loads, tensor.stores))[: None if not final else tensor.loads.size]
+        moved = tensor.loads if tensor.type == "OUT" else np.concatenate((tensor.loads, tensor.stores))
         saved = {MEMORY: memory_ps(subject, moved)} | issue_ps(subject, moved)
         yield subject.tell(
             "intermediates",
@@ -172,13 +134,12 @@ def _sent(subject: Subject) -> set[str]:
 
 def _unnamed(subject: Subject) -> Iterator[Advice]:
     """Where transfers have no names: more is written than the outputs hold, and as much read than the inputs hold."""
-    table, work = subject.trace.tensors, subject.region.work
-    sizes = {kind: sum(int(b) for b, k in zip(table.bytes, table.type) if subject.trace.strings[int(k)] == kind)
-             for kind in ("IN", "WEIGHT", "OUT")}  # fmt: skip
-    written = work.hbm_write_bytes - sizes["OUT"] - work.spill_bytes
-    read = work.hbm_read_bytes - sizes["IN"] - sizes["WEIGHT"]
+    given, work = sizes(subject.trace), subject.region.work
+    inputs, outputs = sum(given.get(kind, 0) for kind in GIVEN), given.get("OUT", 0)
+    written = work.hbm_write_bytes - outputs - work.spill_bytes
+    read = work.hbm_read_bytes - inputs
     again = min(written, read)
-    if not sizes["OUT"] or again <= 0:
+    if not outputs or again <= 0:
         return
     rows = subject.rows[subject.index.issue[subject.rows]]
     part = 2 * again / work.hbm_bytes
@@ -186,9 +147,9 @@ def _unnamed(subject: Subject) -> Iterator[Advice]:
     yield subject.tell(
         "intermediates",
         "Keep intermediate results in SBUF",
-        f"{words.size(work.hbm_write_bytes)} are written to HBM though the outputs have {words.size(sizes['OUT'])}, "
+        f"{words.size(work.hbm_write_bytes)} are written to HBM though the outputs have {words.size(outputs)}, "
         f"and {words.size(work.hbm_read_bytes)} are read though the inputs have "
-        f"{words.size(sizes['IN'] + sizes['WEIGHT'])}",
+        f"{words.size(inputs)}",
         rows,
         subject.gain(saved, subject.memory_spans),
         _fuse("the intermediate result"),

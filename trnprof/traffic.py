@@ -1,0 +1,81 @@
+"""What was moved of each tensor between HBM and the chip, and how little would have done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.trace import NONE, Memory, Trace
+from trnprof import words
+
+GIVEN = ("IN", "WEIGHT")
+"""Types of tensors that the kernel is given."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """What was moved of one tensor."""
+
+    name: str
+    type: str
+    """IN, OUT, WEIGHT or INTERNAL; empty when unknown."""
+    size: int
+    loaded: int
+    stored: int
+    loads: np.ndarray
+    """Transfers; int64."""
+    stores: np.ndarray
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is an intermediate result: what is written is read back, and nobody outside sees it."""
+        return self.type not in (*GIVEN, "OUT") and bool(self.loaded and self.stored)
+
+    @property
+    def necessary(self) -> int:
+        """Bytes that move when nothing moves twice and intermediate results stay on the chip."""
+        return 0 if self.kept else min(self.loaded, self.size) * (self.type != "OUT") + min(self.stored, self.size)
+
+
+def traffic(trace: Trace, transfers: np.ndarray) -> tuple[Traffic, ...]:
+    """Loads and stores of each HBM tensor by some transfers; empty when these do not say what they move."""
+    table, moved = trace.tensors, trace.transfers
+    names = moved.variable[transfers]
+    if not (names >= 0).any():
+        return ()
+    found = []
+    for row in range(len(table)):
+        code = int(table.name[row])
+        if code == NONE or table.memory[row] != Memory.HBM:
+            continue
+        mine = transfers[names == code]
+        loads, stores = mine[moved.source_memory[mine] == Memory.HBM], mine[moved.dest_memory[mine] == Memory.HBM]
+        found.append(Traffic(
+            name=words.plain(trace.strings[code] or "", 60), type=trace.text(table, "type", row) or "",
+            size=int(table.bytes[row]), loaded=int(moved.bytes[loads].sum()), stored=int(moved.bytes[stores].sum()),
+            loads=loads, stores=stores,
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def sizes(trace: Trace) -> dict[str, int]:
+    """Bytes of all tensors by type; empty when the trace has no tensors."""
+    table, found = trace.tensors, {}
+    for row in range(len(table)):
+        kind = trace.text(table, "type", row) or ""
+        found[kind] = found.get(kind, 0) + int(table.bytes[row])
+    return found
+
+
+def necessary_bytes(trace: Trace, transfers: np.ndarray, whole: bool) -> int | None:
+    """HBM bytes that a region would need without reloads, spills and intermediate results; None when unknown.
+
+    whole : all of the kernel, which needs at least its inputs and outputs
+    """
+    known = traffic(trace, transfers)
+    if known:
+        least = sum(tensor.necessary for tensor in known)
+        return least or None
+    given = sizes(trace)
+    return sum(given.get(kind, 0) for kind in (*GIVEN, "OUT")) or None if whole else None
