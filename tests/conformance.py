@@ -64,11 +64,14 @@ def page(folder: Path, done: list[tuple[Case, Outcome]]) -> str:
 
 
 def _sources(folder: Path) -> str:
+    """Each checkout with its commit, which NAME.commit beside it tells where it has no history."""
     lines = []
     for path in sorted(child for child in folder.iterdir() if child.is_dir()):
         command = ["git", "-C", str(path.resolve()), "log", "-1", "--format=%h"]
         commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        versions = " ".join(sorted(child.name for child in path.iterdir() if child.is_dir()))
+        told = path.with_name(f"{path.name}.commit")
+        commit = commit or (told.read_text().strip() if told.is_file() else "")
+        versions = ", ".join(sorted(child.name for child in path.iterdir() if child.is_dir()))
         lines.append(f"{path.name} {commit or versions}")
     return _bullets(lines)
 
@@ -82,7 +85,7 @@ def _counts(counted: list[Found], done: list[tuple[Case, Outcome]]) -> str:
             (corpus, str(len(kernels)), str(sum(k in ran for k in kernels)), str(sum(k in right for k in kernels)))
         )
     rows.append(("all", *(str(sum(int(line[i]) for line in rows[1:])) for i in (1, 2, 3))))
-    tests = [outcome.right is True for case, outcome in done if case.corpus == "nki/test"]
+    tests = [outcome.right is True for case, outcome in done if case.kernel.partition(".")[2].startswith("test_")]
     return _lines(rows) + f"\nTests of `nki/test` that pass: {sum(tests)} of {len(tests)}.\n"
 
 
