@@ -117,8 +117,8 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
 
     state = _state(program, placement, found, options)
     if jit.run(*state) < len(program):
-        raise _deadlock(program, found, state.times[jit.START] < 0)
-    times, links = state.times, state.links[:, :-1]
+        raise _deadlock(program, found, state.times[:, jit.START] < 0)
+    times, links = state.times.T, state.links.T
     log = state.log[: state.shared[jit.LOGGED]]
     return Schedule(
         program=program,
@@ -131,7 +131,7 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
         ready=times[jit.READY],
         wait_ps=times[jit.WAIT],
         wait=links[jit.CAUSE].astype(np.int8),
-        bind=links[jit.BIND].astype(np.int64) - 1,
+        bind=links[jit.BIND].astype(np.int32),
         transfers=Transfers(*state.transfers),
         table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
         clocks=log[log[:, jit.L_KIND] == jit.CLOCK][:, [jit.L_TIME, jit.L_SUBJECT, jit.L_WAIT]],
@@ -140,13 +140,13 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
 
 
 class State(NamedTuple):
-    """The arguments of the event loop, in its order; int64 but for `links` and `edges`, uint32."""
+    """The arguments of the event loop, in its order; int64 but for `links` and `lists`, uint32."""
 
     times: np.ndarray
     links: np.ndarray
+    lists: np.ndarray
     queues: np.ndarray
     heaps: np.ndarray
-    edges: np.ndarray
     forms: np.ndarray
     cores: np.ndarray
     shared: np.ndarray
@@ -162,22 +162,23 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
     uses = np.bincount(program.form, minlength=len(forms))
     moves = int(uses @ forms[:, jit.F_DMA])
     index = np.uint32 if n < EDGE_ROOM else np.int64
-    times, links = np.zeros((jit.TIMES, n), np.int64), np.zeros((jit.LINKS, n + 1), index)
+    times, links = np.zeros((n, jit.TIMES), np.int64), np.zeros((n, jit.LINKS), index)
     transfers = np.zeros((jit.T_ROWS, moves), np.int64)
-    edges = np.zeros(found.predecessor.size, index)
+    lists = np.zeros(2 * n + 1 + found.predecessor.size, index)
     queues, shared = _queue_table(program, options), _shared(program)
-    lineup.line_up(program.form, program.core, found.start, times, links, queues, forms, transfers)
-    lineup.turn(found.start, found.predecessor, found.kind, found.gate, links, edges)
+    lineup.line_up(program.form, program.core, found.start, times, links, lists, queues, forms, transfers)
+    lineup.turn(found.start, found.predecessor, found.kind, found.gate, lists)
     _spread(program, placement, forms, links, transfers)
     shared[jit.ARRIVALS_BASE] = _lay_heaps(queues)
+    shared[jit.ORDERED] = len(program.order) > 0
     cores = len(queues) // QUEUES
     changes = int(uses @ (forms[:, jit.F_TABLE] >= 0) + 2 * uses @ forms[:, jit.F_CLOCKED])
     return State(
         times=times,
         links=links,
+        lists=lists,
         queues=queues,
         heaps=np.zeros((shared[jit.ARRIVALS_BASE] + moves + 1, 2), np.int64),
-        edges=edges,
         forms=forms,
         cores=_core_table(cores, shared, _clock_phase(program, options)),
         shared=shared,

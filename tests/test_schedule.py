@@ -21,6 +21,7 @@ from sim.packets import packets
 from sim.program import Program, Role
 from sim.schedule import Schedule, picoseconds
 from sim.trace import Engine, Wait
+from tests.naive import lineup as plain
 from tests.naive import schedule as naive
 from tests.programs import Builder, random_program
 
@@ -131,13 +132,38 @@ def test_successors_are_the_predecessors_turned_round():
     program = random_program(3, 40)
     timed = scheduling.schedule(program)
     found = timed.dependences
-    table = np.zeros((jit.LINKS, len(program) + 1), np.uint32)
-    edges = np.zeros(found.predecessor.size, np.uint32)
-    lineup.turn(found.start, found.predecessor, found.kind, found.gate, table, edges)
-    start = table[jit.EDGE].tolist()
-    turned = [[(e >> 4, e & 3, e >> 2 & 3) for e in edges[a:b].tolist()] for a, b in pairwise(start)]
+    lists = np.zeros(2 * len(program) + 1 + found.predecessor.size, np.uint32)
+    lineup.turn(found.start, found.predecessor, found.kind, found.gate, lists)
+    start = lists[: len(program) + 1].tolist()
+    turned = [[(e >> 4, e & 3, e >> 2 & 3) for e in lists[a:b].tolist()] for a, b in pairwise(start)]
     columns = (found.start, found.predecessor, found.kind, found.gate)
-    assert turned == naive.turn(*(column.tolist() for column in columns))
+    assert turned == plain.turn(*(column.tolist() for column in columns))
+
+
+@given(seed=st.integers(0, 10**9), length=st.integers(1, 60), cores=st.integers(1, 2))
+def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed: int, length: int, cores: int):
+    timed = scheduling.schedule(random_program(seed, length, cores=cores))
+    program, placement = timed.program, timed.placement
+    state = scheduling._state(program, placement, timed.dependences, timed.options)
+    queue = (program.core.astype(np.int64) * QUEUES + compiler.engines(program)).tolist()
+    bounds = [(row[jit.Q_BASE], row[jit.Q_BASE] + row[jit.Q_LENGTH]) for row in state.queues.tolist()]
+    assert [state.lists[a:b].tolist() for a, b in bounds] == plain.line_up(queue, len(state.queues))
+    assert state.times[:, jit.FREED].tolist() == queue
+    assert [state.lists[bounds[q][0] + ~place] for q, place in zip(queue, state.times[:, jit.START].tolist())] == list(
+        range(len(program))
+    )
+    forms = [program.forms[number] for number in program.form.tolist()]
+    moves = [i for i, form in enumerate(forms) if form.dma]
+    assert timed.transfers.instruction.tolist() == moves
+    sides, used = [], []
+    for i in moves:
+        side = scheduling._chip_operand(forms[i])
+        storage, offset, _ = program.operands[program.operand_start[i] + side].tolist()
+        place = int(placement.partition[storage]), offset, int(placement.columns.pitch[storage])
+        sides.append(None if side < 0 else place)
+        used.append(forms[i].dma.engines)
+    engines = int(program.device["dma_engines_nc"])
+    assert timed.transfers.first_engine.tolist() == plain.spread(sides, used, 128 // engines, engines)
 
 
 # -- what the times mean -----------------------------------------------------------------------------

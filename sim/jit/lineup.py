@@ -6,18 +6,18 @@ The tables are those of `sim.jit.schedule`.
 from numba import njit
 
 from sim.jit.schedule import (
+    BIND,
     DONE,
-    EDGE,
     F_DMA,
     F_ENGINES,
     F_SIDE,
     F_STREAM,
     FORM,
     FREED,
+    NONE,
     Q_BASE,
     Q_CORE,
     Q_LENGTH,
-    QUEUED,
     START,
     T_CORE,
     T_ENGINE,
@@ -27,20 +27,21 @@ from sim.jit.schedule import (
 
 
 @njit(cache=True)
-def line_up(form, core, start, times, links, queues, forms, transfers):
+def line_up(form, core, start, times, links, lists, queues, forms, transfers):
     """Put every instruction at its place, and every transfer on its row.
 
     form  : int32[n]; core: int16[n]; start: int64[n + 1], CSR of the predecessors
-    times, links, queues, transfers : zeros at the call
+    times, links, lists, queues, transfers : zeros at the call
     """
     streams = 0
     for q in range(queues.shape[0]):
         streams += 1 if queues[q, Q_CORE] == 0 else 0
     for i in range(len(form)):
         queues[core[i] * streams + forms[form[i], F_STREAM], Q_LENGTH] += 1
-    for q in range(1, queues.shape[0]):
-        queues[q, Q_BASE] = queues[q - 1, Q_BASE] + queues[q - 1, Q_LENGTH]
+    base = len(form) + 1
     for q in range(queues.shape[0]):
+        queues[q, Q_BASE] = base
+        base += queues[q, Q_LENGTH]
         queues[q, Q_LENGTH] = 0
     t = 0
     for i in range(len(form)):
@@ -48,35 +49,37 @@ def line_up(form, core, start, times, links, queues, forms, transfers):
         q = core[i] * streams + forms[row, F_STREAM]
         place = queues[q, Q_LENGTH]
         queues[q, Q_LENGTH] = place + 1
-        links[QUEUED, queues[q, Q_BASE] + place] = i
-        links[FORM, i] = row
-        times[START, i] = ~place
-        times[FREED, i] = q
-        times[DONE, i] = start[i + 1] - start[i]
+        lists[queues[q, Q_BASE] + place] = i
+        links[i, FORM] = row
+        links[i, BIND] = NONE
+        times[i, START] = ~place
+        times[i, FREED] = q
+        times[i, DONE] = start[i + 1] - start[i]
         if forms[row, F_DMA]:
-            links[TRANSFER, i] = t
+            links[i, TRANSFER] = t
             transfers[T_INSTRUCTION, t] = i
             transfers[T_CORE, t] = core[i]
             t += 1
 
 
 @njit(cache=True)
-def turn(start, predecessor, kind, gate, links, edges):
-    """Turn predecessors into successors: fill EDGE of all columns, and the edges.
+def turn(start, predecessor, kind, gate, lists):
+    """Turn predecessors into successors: where those of each instruction begin, and they themselves.
 
-    start : int64[n + 1], predecessor: int32[e], CSR; kind, gate: int8[e]; EDGE of n + 1 columns is 0 at the call
+    start : int64[n + 1], predecessor: int32[e], CSR; kind, gate: int8[e]; the first n + 1 of `lists` are 0 at the call
     """
     n = len(start) - 1
     for e in range(len(predecessor)):
-        links[EDGE, predecessor[e]] += 1
+        lists[predecessor[e]] += 1
+    lists[0] += 2 * n + 1
     for i in range(n):
-        links[EDGE, i + 1] += links[EDGE, i]
+        lists[i + 1] += lists[i]
     for i in range(n - 1, -1, -1):
         for e in range(start[i + 1] - 1, start[i] - 1, -1):
             j = predecessor[e]
-            at = links[EDGE, j] - 1
-            links[EDGE, j] = at
-            edges[at] = i * 16 + kind[e] + 4 * gate[e]
+            at = lists[j] - 1
+            lists[j] = at
+            lists[at] = i * 16 + kind[e] + 4 * gate[e]
 
 
 @njit(cache=True)
@@ -89,13 +92,18 @@ def spread(operands, operand_start, partition, pitch, forms, links, transfers, s
     turn_ = 0
     for t in range(transfers.shape[1]):
         i = transfers[T_INSTRUCTION, t]
-        row = links[FORM, i] + 0
+        row = links[i, FORM] + 0
         side = forms[row, F_SIDE]
         if side < 0:
             first = turn_
-            turn_ += forms[row, F_ENGINES]
+            turn_ = (turn_ + forms[row, F_ENGINES]) % available
         else:
             operand = operand_start[i] + side
-            storage = operands[operand, 0]
-            first = (partition[storage] + operands[operand, 1] // pitch[storage]) // share
-        transfers[T_ENGINE, t] = first % available
+            storage, offset = operands[operand, 0], operands[operand, 1]
+            first = partition[storage] + 0
+            if offset >= pitch[storage]:
+                first += offset // pitch[storage]
+            first //= share
+        while first >= available:
+            first -= available
+        transfers[T_ENGINE, t] = first

@@ -4,13 +4,14 @@ A completion is known when its instruction issues, so ready times are handed to 
 events are the decisions of the queues and the arrivals of transfers at the DMA engines. Decisions are taken in the
 order of (time, queue); arrivals go before decisions of the same time.
 
-Functions take `(times, links, queues, heaps, edges, forms, cores, shared, transfers, log)` or those of them that they
-need; the tables are described by their rows or columns. `links` and `edges` are uint32, all others int64: what comes from an unsigned table needs no look at its sign when it
-is an index (`+ 0` makes an int64 of it).
+Functions take `(times, links, lists, queues, heaps, forms, cores, shared, transfers, log)` or those of them that they
+need; the tables are described by their rows or columns. `links` and `lists` are uint32, all others int64:
+what comes from an unsigned table needs no look at its sign when it is an index (`+ 0` makes an int64 of it).
 
     heaps : [room, 2], per queue places that are ready (place, place), per queue places that will be (ready time,
             place), then arrivals (time, transfer)
-    edges : [e], successors: instruction * 16 + kind + 4 * gate
+    lists : [2 n + 1 + e], where the successors of each instruction begin and the last end, then which instruction has
+            each place, queue after queue, then the successors: instruction * 16 + kind + 4 * gate
     log   : [room, 6], loads of activation tables and changes of TensorE's clock in the order in which they were found
 """
 
@@ -24,8 +25,10 @@ INLINE = {**BARE, "forceinline": True}
 
 FAR = np.int64(1) << np.int64(62)
 
-# Rows of `times`, [rows, n]: one column an instruction, so that a row is a column of the result. Until an instruction
-# issues, rows that have no value yet say where it stands.
+NONE = 0xFFFFFFFF
+"""-1 as an uint32."""
+
+# Columns of `times`, [n, columns]. Until an instruction issues, those that have no value yet say where it stands.
 READY = 0
 """Latest release so far."""
 START = 1
@@ -38,22 +41,18 @@ WAIT = 4
 """Until it issues kind and gate of the edge that released it last."""
 TIMES = 5
 
-# Rows of `links`, [rows, n + 1].
+# Columns of `links`, [n, columns].
 FORM = 0
 BIND = 1
-"""The predecessor that released it last, plus one; 0 for none."""
+"""The predecessor that released it last, NONE before that."""
 CAUSE = 2
 TRANSFER = 3
 """Row of a DMA among the transfers."""
-EDGE = 4
-"""First of its edges; the next column has the end."""
-QUEUED = 5
-"""Not of this instruction: which one has this place, queue after queue."""
-LINKS = 6
+LINKS = 4
 
 # Columns of the queue table.
 Q_BASE = 0
-"""First of its places."""
+"""Where its places begin in `lists`."""
 Q_LENGTH = 1
 Q_WINDOW = 2
 Q_CORE = 3
@@ -156,7 +155,9 @@ ARRIVALS = 8
 ARRIVED = 9
 ISSUED = 10
 LOGGED = 11
-SHARED = 12
+ORDERED = 12
+"""Whether something may wait for the issue of a DMA."""
+SHARED = 13
 
 # Gates and kinds of an edge.
 GATE_SAME = 1
@@ -236,14 +237,14 @@ def enter(queues, heaps, q, place, ready):
 
 
 @njit(cache=True, **INLINE)
-def release(times, links, queues, heaps, edges, shared, i, which):
+def release(times, links, lists, queues, heaps, shared, i, which):
     """Tell the successors of an instruction when they may start as far as it is concerned.
 
     which : ALL, when its completion is known; else AT_ISSUE or AT_COMPLETION, the edges that wait for that
     """
-    freed, done = times[FREED, i], times[DONE, i]
-    for e in range(links[EDGE, i], links[EDGE, i + 1]):
-        edge = edges[e] + 0
+    freed, done = times[i, FREED], times[i, DONE]
+    for e in range(lists[i], lists[i + 1]):
+        edge = lists[e] + 0
         code = edge & 15
         gate = code >> 2
         if which != ALL and (gate == GATE_ISSUE) != (which == AT_ISSUE):
@@ -252,15 +253,16 @@ def release(times, links, queues, heaps, edges, shared, i, which):
         time = freed
         if gate != GATE_ISSUE:
             time = done + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
-        ready = times[READY, s]
-        if time > ready or (time == ready and i < links[BIND, s] - 1):
-            times[READY, s] = ready = time
-            links[BIND, s] = i + 1
-            times[WAIT, s] = code
-        missing = times[DONE, s] - 1
-        times[DONE, s] = missing
+        ready, bind = times[s, READY], links[s, BIND] + 0
+        later = (time > ready) | ((time == ready) & (i < bind))
+        ready = time if later else ready
+        times[s, READY] = ready
+        links[s, BIND] = i if later else bind
+        times[s, WAIT] = code if later else times[s, WAIT]
+        missing = times[s, DONE] - 1
+        times[s, DONE] = missing
         if missing == 0:
-            q, place = times[FREED, s], ~times[START, s]
+            q, place = times[s, FREED], ~times[s, START]
             if place < queues[q, Q_HEAD] + queues[q, Q_WINDOW]:
                 enter(queues, heaps, q, place, ready)
 
@@ -295,7 +297,7 @@ def work(cores, shared, log, number, start, end):
 
 
 @njit(cache=True, **INLINE)
-def choose(links, queues, heaps, q, time):
+def choose(lists, queues, heaps, q, time):
     """Take the oldest place that is ready when queue q is due; its instruction."""
     base, oldest, later = queues[q, Q_BASE], queues[q, Q_HEAP], queues[q, Q_HEAP_LATER]
     while queues[q, Q_LATER] > 0 and heaps[later, 0] <= time:
@@ -303,32 +305,32 @@ def choose(links, queues, heaps, q, time):
         pop(heaps, later, queues[q, Q_LATER])
         queues[q, Q_LATER] -= 1
         if queues[q, Q_READY] == 0 and (queues[q, Q_LATER] == 0 or heaps[later, 0] > time):
-            return links[QUEUED, base + place] + 0
+            return lists[base + place] + 0
         push(heaps, oldest, queues[q, Q_READY], place, place)
         queues[q, Q_READY] += 1
     place = heaps[oldest, 0]
     pop(heaps, oldest, queues[q, Q_READY])
     queues[q, Q_READY] -= 1
-    return links[QUEUED, base + place] + 0
+    return lists[base + place] + 0
 
 
 @njit(cache=True, **INLINE)
 def explain(times, links, queues, forms, q, i, time):
     """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
     last = queues[q, Q_LAST]
-    if times[READY, i] > queues[q, Q_FREE]:
-        kind, gate = times[WAIT, i] & 3, times[WAIT, i] >> 2
+    if times[i, READY] > queues[q, Q_FREE]:
+        kind, gate = times[i, WAIT] & 3, times[i, WAIT] >> 2
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:
-            bind = links[BIND, i] - 1
-            cause = WAIT_DMA if forms[links[FORM, bind], F_DMA] and gate != GATE_ISSUE else WAIT_OPERAND
+            bind = links[i, BIND]
+            cause = WAIT_DMA if forms[links[bind, FORM], F_DMA] and gate != GATE_ISSUE else WAIT_OPERAND
     else:
-        links[BIND, i], cause = last + 1, WAIT_NONE
+        links[i, BIND], cause = last & NONE, WAIT_NONE
         if last >= 0:
-            cause = WAIT_ISSUE if forms[links[FORM, last], F_DMA] else WAIT_ENGINE
-    links[CAUSE, i] = cause
-    times[WAIT, i] = max(0, time - queues[q, Q_IDLE])
+            cause = WAIT_ISSUE if forms[links[last, FORM], F_DMA] else WAIT_ENGINE
+    links[i, CAUSE] = cause
+    times[i, WAIT] = max(0, time - queues[q, Q_IDLE])
 
 
 @njit(cache=True, **BARE)
@@ -338,9 +340,9 @@ def load_tables(times, links, cores, shared, log, number, i, start, tables):
     shared[LOGGED] += 1
     log[at, L_KIND], log[at, L_SUBJECT], log[at, L_TIME], log[at, L_BIND] = LOAD, i, -1, -1
     if cores[number, C_TABLE] >= 0:
-        log[at, L_TIME], log[at, L_WAIT] = start, times[WAIT, i]
-        log[at, L_CAUSE], log[at, L_BIND] = links[CAUSE, i], links[BIND, i] - 1
-        times[WAIT, i], links[CAUSE, i], links[BIND, i] = 0, WAIT_TABLE, 0
+        log[at, L_TIME], log[at, L_WAIT] = start, times[i, WAIT]
+        log[at, L_CAUSE], log[at, L_BIND] = links[i, CAUSE], links[i, BIND] if links[i, BIND] != NONE else -1
+        times[i, WAIT], links[i, CAUSE], links[i, BIND] = 0, WAIT_TABLE, NONE
         start += shared[TABLE_LOAD]
     cores[number, C_TABLE] = tables
     return start
@@ -354,9 +356,9 @@ def take_ports(times, links, cores, number, i, start, occupancy, ports):
         held = cores[number, C_PORT + port]
         if ports >> port & 1 and held > start:
             start = held
-            links[CAUSE, i] = WAIT_PORT
-            links[BIND, i] = cores[number, C_HOLDER + port] + 1
-    times[WAIT, i] += start - begin
+            links[i, CAUSE] = WAIT_PORT
+            links[i, BIND] = cores[number, C_HOLDER + port]
+    times[i, WAIT] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
             cores[number, C_PORT + port] = start + occupancy
@@ -365,7 +367,7 @@ def take_ports(times, links, cores, number, i, start, occupancy, ports):
 
 
 @njit(cache=True, **INLINE)
-def slide(times, links, queues, heaps, q, place):
+def slide(times, lists, queues, heaps, q, place):
     """Move the window of a queue on after a place has issued, and find when the queue is due again."""
     base, free = queues[q, Q_BASE], queues[q, Q_FREE]
     due = FAR
@@ -380,21 +382,21 @@ def slide(times, links, queues, heaps, q, place):
     window, length = queues[q, Q_WINDOW], queues[q, Q_LENGTH]
     first = head + window
     head += 1
-    while head < length and times[START, links[QUEUED, base + head]] >= 0:
+    while head < length and times[lists[base + head], START] >= 0:
         head += 1
     queues[q, Q_HEAD] = head
     for new in range(first, min(head + window, length)):
-        i = links[QUEUED, base + new] + 0
-        if times[DONE, i] == 0:
-            enter(queues, heaps, q, new, times[READY, i])
+        i = lists[base + new] + 0
+        if times[i, DONE] == 0:
+            enter(queues, heaps, q, new, times[i, READY])
 
 
 @njit(cache=True, **INLINE)
-def issue(times, links, queues, heaps, forms, cores, shared, log, q, time):
-    """Start the oldest ready instruction of queue q: its times and the reason for its wait. Returns it."""
-    i = choose(links, queues, heaps, q, time)
+def issue(times, links, lists, queues, heaps, forms, cores, shared, log, i):
+    """Start an instruction now that its queue is due; which of its successors may be told."""
+    q, place, form = times[i, FREED], ~times[i, START], links[i, FORM] + 0
+    number, time = queues[q, Q_CORE], queues[q, Q_DUE]
     explain(times, links, queues, forms, q, i, time)
-    form, number, place = links[FORM, i] + 0, queues[q, Q_CORE], ~times[START, i]
     start, occupancy, latency = time, forms[form, F_OCCUPANCY], forms[form, F_LATENCY]
     tables = forms[form, F_TABLE]
     if tables >= 0 and tables != cores[number, C_TABLE]:
@@ -408,9 +410,9 @@ def issue(times, links, queues, heaps, forms, cores, shared, log, q, time):
             occupancy, latency = forms[form, F_COLD_OCCUPANCY], forms[form, F_COLD_LATENCY]
         work(cores, shared, log, number, start, start + occupancy)
     freed, done = start + occupancy, start + latency
-    times[START, i] = start
-    times[FREED, i] = freed
-    times[DONE, i] = done
+    times[i, START] = start
+    times[i, FREED] = freed
+    times[i, DONE] = done
     queues[q, Q_FREE] = freed
     queues[q, Q_IDLE] = freed
     queues[q, Q_LAST] = i
@@ -418,10 +420,10 @@ def issue(times, links, queues, heaps, forms, cores, shared, log, q, time):
     if forms[form, F_DMA]:
         queues[q, Q_IDLE] = min(freed, done)
         arrival = freed + forms[form, F_DISPATCH]
-        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], arrival, links[TRANSFER, i] + 0)
+        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], arrival, links[i, TRANSFER] + 0)
         shared[ARRIVALS] += 1
-    slide(times, links, queues, heaps, q, place)
-    return i
+    slide(times, lists, queues, heaps, q, place)
+    return AT_ISSUE if forms[form, F_DMA] else ALL
 
 
 @njit(cache=True, **INLINE)
@@ -443,7 +445,7 @@ def arrive(times, links, heaps, forms, cores, shared, transfers):
     pop(heaps, base, shared[ARRIVALS])
     shared[ARRIVALS] -= 1
     i, number = transfers[T_INSTRUCTION, t], transfers[T_CORE, t]
-    form = links[FORM, i] + 0
+    form = links[i, FORM] + 0
     service, hbm, engine = forms[form, F_SERVICE], forms[form, F_HBM], C_DMA + transfers[T_ENGINE, t]
     beyond = max(0, engine + forms[form, F_ENGINES] - cores.shape[1])
     start, last = serve(cores, number, engine, engine + forms[form, F_ENGINES] - beyond, time, service)
@@ -463,29 +465,32 @@ def arrive(times, links, heaps, forms, cores, shared, transfers):
     transfers[T_WAIT, t] = wait
     if wait > 0:
         transfers[T_CAUSE, t] = WAIT_BANDWIDTH if last > served else WAIT_QUEUE
-    times[DONE, i] = last + forms[form, F_NOTIFY]
+    times[i, DONE] = last + forms[form, F_NOTIFY]
     return i
 
 
 @njit(cache=True, **BARE)
-def run(times, links, queues, heaps, edges, forms, cores, shared, transfers, log):
+def run(times, links, lists, queues, heaps, forms, cores, shared, transfers, log):
     """Issue all instructions; returns how many could be, fewer than all when they wait for one another."""
     for q in range(queues.shape[0]):
         for place in range(min(queues[q, Q_LENGTH], queues[q, Q_WINDOW])):
-            i = links[QUEUED, queues[q, Q_BASE] + place] + 0
-            if times[DONE, i] == 0:
-                enter(queues, heaps, q, place, times[READY, i])
+            i = lists[queues[q, Q_BASE] + place] + 0
+            if times[i, DONE] == 0:
+                enter(queues, heaps, q, place, times[i, READY])
     while True:
         q, time = 0, queues[0, Q_DUE]
         for other in range(1, queues.shape[0]):
-            if queues[other, Q_DUE] < time:
-                q, time = other, queues[other, Q_DUE]
+            due = queues[other, Q_DUE]
+            q = other if due < time else q
+            time = min(time, due)
         if shared[ARRIVALS] > 0 and heaps[shared[ARRIVALS_BASE], 0] <= time:
             i = arrive(times, links, heaps, forms, cores, shared, transfers)
             which = AT_COMPLETION
         elif time < FAR:
-            i = issue(times, links, queues, heaps, forms, cores, shared, log, q, time)
-            which = AT_ISSUE if forms[links[FORM, i], F_DMA] else ALL
+            i = choose(lists, queues, heaps, q, time)
+            which = issue(times, links, lists, queues, heaps, forms, cores, shared, log, i)
+            if which == AT_ISSUE and not shared[ORDERED]:
+                continue
         else:
             return shared[ISSUED]
-        release(times, links, queues, heaps, edges, shared, i, which)
+        release(times, links, lists, queues, heaps, shared, i, which)

@@ -98,17 +98,6 @@ def pop(heap: list, base: int, count: int) -> None:
     heap[base : base + count - 1] = sorted(heap[base : base + count])[1:]
 
 
-def turn(
-    start: list[int], predecessor: list[int], kind: list[int], gate: list[int]
-) -> list[list[tuple[int, int, int]]]:
-    """(waiter, kind, gate) of all successors of each instruction."""
-    found: list[list[tuple[int, int, int]]] = [[] for _ in start[1:]]
-    for waiter in range(len(start) - 1):
-        for e in range(start[waiter], start[waiter + 1]):
-            found[predecessor[e]].append((waiter, kind[e], gate[e]))
-    return found
-
-
 def release(machine: Machine, predecessor: int, gate: int) -> int | None:
     """When a predecessor lets go of one that waits for it, None while that is not known."""
     known = machine.issued.get(predecessor)
