@@ -393,7 +393,8 @@ class Finding:
     """Something wrong in the user's kernel that the hardware would not report."""
 
     kind: str
-    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap, unsupported_python."""
+    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap, undefined_accumulation, unsupported_python.
+    """
     sentence: str
     """Names both instructions and their source lines."""
     instruction: int = NONE
@@ -404,7 +405,7 @@ class Finding:
     @property
     def is_warning(self) -> bool:
         """Whether the kernel runs right all the same."""
-        return self.kind == "unsupported_python"
+        return self.kind in ("unsupported_python", "undefined_accumulation")
 
 
 @dataclass(frozen=True, slots=True)

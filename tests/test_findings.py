@@ -51,6 +51,29 @@ def reads_unwritten(x, rows):
     return out
 
 
+def adds_to_zeros(x, begin):
+    out = nl.ndarray((64, 64), nl.float32, nl.shared_hbm)
+    tile = nl.load(x)
+    sums = nl.ndarray((64, 64), nl.float32, nl.psum)
+    if begin:
+        nisa.nc_matmul(sums, tile, tile, accumulate=False)
+    else:
+        nisa.memset(sums, 0)
+    for _ in range(2):
+        nisa.nc_matmul(sums, tile, tile, accumulate=True)  # adds
+    nl.store(out, nl.copy(sums))
+    return out
+
+
+def test_a_sum_that_no_matmul_began_is_a_warning_before_v4():
+    (finding,) = found(adds_to_zeros, begin=False)
+    assert finding.kind == "undefined_accumulation"
+    assert finding.is_warning
+    assert f"({line(adds_to_zeros, 'adds')}) adds to `sums`" in finding.sentence
+    assert found(adds_to_zeros, begin=True) == []
+    assert list(sim.run(adds_to_zeros, np.ones(SHAPE, np.float32), begin=False, device="trn3").findings) == []
+
+
 @pytest.mark.parametrize(("rows", "values"), [(0, True), (0, False), (64, True)])
 def test_a_read_of_unwritten_memory_is_found(rows, values):
     (finding,) = found(reads_unwritten, values, rows=rows)

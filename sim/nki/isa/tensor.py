@@ -12,8 +12,10 @@ from sim.nki.isa.issuing import NkiInstruction, issue, member
 from sim.nki.session import builder
 from sim.nki.tensor import NkiTensor
 from sim.program import ProgramBuilder
-from sim.trace import Engine, Memory
+from sim.trace import Engine, Finding, Memory
 
+ANY_START_GENERATION = 4
+"""The first generation whose matmuls may add to what another instruction wrote."""
 SMALL = 32
 """Rows and columns up to which the Vector Engine transposes."""
 
@@ -55,8 +57,28 @@ def _adds(program: ProgramBuilder, dst: NkiTensor, accumulate: bool | None) -> b
         return False
     if accumulate is None:
         return program.accumulates(dst)
-    program.accumulates(dst, asked=False)
+    summed = program.accumulates(dst, asked=False)
+    if accumulate and not summed and program.device.generation < ANY_START_GENERATION:
+        _warn_of_start(program, dst)
     return bool(accumulate)
+
+
+def _warn_of_start(program: ProgramBuilder, dst: NkiTensor) -> None:
+    """Public kernels that fill PSUM with zeros and add from then on run right, but no document promises it."""
+    where = program.where()
+    kind = "undefined_accumulation"
+    if any(finding.kind == kind and finding.source == where for finding in program.findings):
+        return
+    allocated = program.strings[dst.storage.source]
+    program.findings.append(
+        Finding(
+            kind,
+            f"nki.isa.nc_matmul ({where}) adds to `{dst.name}` (allocated at {allocated}), which no matmul has written: "
+            f"undefined before NeuronCore-v{ANY_START_GENERATION}; begin with accumulate=False",
+            len(program),
+            where,
+        )
+    )
 
 
 def nc_matmul_mx(
