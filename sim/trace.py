@@ -393,7 +393,8 @@ class Finding:
     """Something wrong in the user's kernel that the hardware would not report."""
 
     kind: str
-    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap, undefined_accumulation, unsupported_python.
+    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap; undefined_accumulation and
+    unsupported_python are warnings.
     """
     sentence: str
     """Names both instructions and their source lines."""
