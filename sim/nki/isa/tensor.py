@@ -73,8 +73,8 @@ def _warn_of_start(program: ProgramBuilder, dst: NkiTensor) -> None:
     program.findings.append(
         Finding(
             kind,
-            f"nki.isa.nc_matmul ({where}) adds to `{dst.name}` (allocated at {allocated}), which no matmul has "
-            f"written: undefined before NeuronCore-v{ANY_START_GENERATION}; begin with accumulate=False",
+            f"nki.isa.nc_matmul ({where}) adds to `{dst.name}` (allocated at {allocated}), not all of which a "
+            f"matmul has written: undefined before NeuronCore-v{ANY_START_GENERATION}; begin with accumulate=False",
             len(program),
             where,
         )
