@@ -116,6 +116,8 @@ class BlockTensor:
 
     def _number(self, item: Any, size: int) -> int | None:
         """The number that an index gives a block dimension, or None for the whole dimension."""
+        if type(item) is LoopIndex and item >= 0:
+            return item
         if isinstance(item, (int, np.integer)):
             return int(item) if item >= 0 else int(item) + size
         if isinstance(item, Affine) and not any(item.steps):

@@ -40,18 +40,30 @@ def joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([n if m == 1 else m for m, n in zip(a, b)])
 
 
+_forms: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+WHOLE = slice(None)
+
+
 class Affine:
     """const + sum(step[axis] * i[axis]), with the shape of its axes; immutable. Axes of size 1 have step 0."""
 
-    __slots__ = ("_views", "const", "shape", "steps")
+    __slots__ = ("_form", "_views", "const", "shape", "steps")
     __array_ufunc__ = None
 
-    def __init__(self, shape: tuple[int, ...], steps: tuple[int, ...], const: int = 0):
+    def __init__(self, shape: tuple[int, ...], steps: tuple[int, ...], const: int = 0, form: int | None = None):
         self.shape = shape
         self.steps = steps
         self.const = const
+        self._form = form
         self._views: dict[tuple, Affine] | None = None
         """Results of `[:, None]` and the like, which loops repeat."""
+
+    @property
+    def form(self) -> int:
+        """A number that expressions of one shape and the same steps share, whatever their constant."""
+        if self._form is None:
+            self._form = _forms.setdefault((self.shape, self.steps), len(_forms))
+        return self._form
 
     @property
     def ndim(self) -> int:
@@ -81,7 +93,7 @@ class Affine:
 
     def __getitem__(self, key: Any) -> Affine:
         items = key if isinstance(key, tuple) else (key,)
-        plain = tuple([None if item is None else (item == slice(None)) for item in items])
+        plain = tuple([None if item is None else (item == WHOLE) for item in items])
         if False in plain:
             return self._sliced(items)
         if self._views is None:
@@ -125,7 +137,7 @@ class Affine:
 
     def __add__(self, other: Any) -> Any:
         if type(other) is int:
-            return Affine(self.shape, self.steps, self.const + other)
+            return Affine(self.shape, self.steps, self.const + other, self._form)
         return self._pair(other, 1)
 
     __radd__ = __add__
@@ -298,7 +310,7 @@ def _box_of(mask: np.ndarray) -> tuple[Range, ...] | None:
 
 def arange(*bounds: int) -> Affine:
     """`nl.arange(stop)`, `nl.arange(start, stop[, step])`."""
-    return _counted(*[int(bound) for bound in bounds])
+    return _counted(*(bounds if len(bounds) == 1 and type(bounds[0]) is int else [int(bound) for bound in bounds]))
 
 
 @lru_cache(maxsize=1024)

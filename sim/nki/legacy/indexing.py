@@ -42,7 +42,7 @@ def index(tile: Tile, items: tuple) -> Tile:
     for item in items:
         kind = type(item)
         if kind is Affine:
-            shapes.append((item.shape, item.steps))
+            shapes.append(item._form if item._form is not None else item.form)
             constants.append(item.const)
         elif kind is int or kind is LoopIndex:
             shapes.append(None)
