@@ -20,7 +20,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -83,6 +83,8 @@ class Case:
     kernel: str
     run: Callable[[Path], Outcome]
     device: str = "trn2"
+    needs: tuple[str, ...] = ()
+    """Modules that it imports: better once, before it gets its own process."""
 
     @property
     def id(self) -> str:
@@ -315,15 +317,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=900, help="most that a case may take")
     options = parser.parse_args()
     folder = options.folder.resolve()
-    _preload()
+    chosen = [case for case in cases(folder) if options.only in f"{case.corpus} {case.id}"]
+    _preload({name for case in chosen for name in case.needs})
     done = []
-    for case in cases(folder):
-        if options.only in f"{case.corpus} {case.id}":
-            done.append((case, in_process(case, folder, options.seconds)))
-            print(
-                "  ".join(text[:width] for text, width in zip(row(*done[-1]), (20, 46, 3, 6, 8, 8, 12, 18, 160))),
-                flush=True,
-            )
+    for case in chosen:
+        done.append((case, in_process(case, folder, options.seconds)))
+        widths = (20, 46, 3, 6, 8, 8, 12, 18, 160)
+        print("  ".join(text[:width] for text, width in zip(row(*done[-1]), widths)), flush=True)
     _write(options, done)
     right = sum(outcome.right is True for _, outcome in done)
     known = sum(bool(outcome.known) and not outcome.right for _, outcome in done)
@@ -332,9 +332,13 @@ def main() -> int:
     return 0 if right + known == len(done) else 1
 
 
-def _preload() -> None:
+def _preload(modules: set[str]) -> None:
     """What every case needs, once: the emulator, with its compiled code loaded."""
     import numpy as np
+
+    for name in sorted(modules):
+        with suppress(ImportError):
+            importlib.import_module(name)
 
     import sim
     import trnprof
@@ -354,7 +358,7 @@ def _preload() -> None:
 
 def _write(options: argparse.Namespace, done: list[tuple[Case, Outcome]]) -> None:
     if options.json:
-        keys = [item.name for item in fields(Case) if item.name != "run"]
+        keys = [item.name for item in fields(Case) if item.name not in ("run", "needs")]
         records = [{key: getattr(case, key) for key in keys} | asdict(outcome) for case, outcome in done]
         options.json.write_text(json.dumps(records, indent=1))
     if options.page:

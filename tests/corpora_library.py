@@ -8,12 +8,12 @@ from __future__ import annotations
 import ast
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.corpora import ROOT, Case, Outcome
 
@@ -94,6 +94,7 @@ SMALLER = {
 """Kernels -> parameters in place of the test's own, and why."""
 
 
+NEEDS = ("torch", "scipy.special", "pytest")
 NEEDED = dict.fromkeys(("mlp", "transformer_tkg"), "src/nkilib_src/nkilib/core/mlp/mlp.py")
 """Kernels -> a file that they cannot do without and that is no Python at the commit of the census."""
 
@@ -102,34 +103,57 @@ def cases(folder: Path) -> list[Case]:
     if not (folder / LIBRARY).is_dir():
         return []
     return [
-        Case(LIBRARY, f"{LIBRARY}/{TESTS}/{file}", f"{kernels}", partial(run, f"{TESTS}/{file}", test, kernels))
+        Case(LIBRARY, f"{LIBRARY}/{TESTS}/{file}", kernels, partial(run, f"{TESTS}/{file}", test, kernels), needs=NEEDS)
         for kernels, file, test in CASES
     ]
 
 
 def run(file: str, test: str, kernels: str, folder: Path) -> Outcome:
-    """Run the smallest case of a test in pytest, and read what the plugin wrote about it."""
+    """Run the smallest case of a test in pytest, and read what the plugin wrote about it.
+
+    The process is this case's own: its settings and its search path stay changed.
+    """
+    import pytest
+
     library = folder / LIBRARY
     if kernels in NEEDED and (fault := _syntax_error(library / NEEDED[kernels])):
         return Outcome(known=f"{Path(NEEDED[kernels]).name} is no Python: {fault}")
     sizes, why = SMALLER.get(kernels, ({}, ""))
+    seen = _Faults()
     with tempfile.TemporaryDirectory() as scratch:
         rows = Path(scratch) / "rows.jsonl"
-        places = (ROOT, ROOT / "tests", library, library / "src")
-        path = os.pathsep.join([*map(str, places), *filter(None, [os.environ.get("PYTHONPATH")])])
-        settings = {"LIBRARY_ROWS": str(rows), "LIBRARY_CASES": "1", "LIBRARY_TEST": test, "PYTHONPATH": path}
-        settings |= {"LIBRARY_SIZES": json.dumps(sizes)}
-        settings |= {"LIBRARY_SECONDS": str(SECONDS), "LIBRARY_FOLDER": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        os.environ |= {"LIBRARY_ROWS": str(rows), "LIBRARY_CASES": "1", "LIBRARY_TEST": test}
+        os.environ |= {"LIBRARY_SIZES": json.dumps(sizes), "LIBRARY_SECONDS": str(SECONDS)}
+        os.environ["LIBRARY_FOLDER"] = str(folder)
+        sys.path[:0] = map(str, (ROOT, ROOT / "tests", library, library / "src"))
+        sys.dont_write_bytecode = True
+        os.chdir(library)
         options = ["--noconftest", "-c", os.devnull, "--rootdir", str(library), "-p", "library_cases", "-q"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", "-W", "ignore", file],
-            env={**os.environ, **settings}, cwd=library, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        code = pytest.main([*options, "-p", "no:cacheprovider", "-W", "ignore", file], plugins=[seen])
+        os.chdir("/")
         if not rows.exists():
-            faults = [line for line in done.stdout.splitlines() if line.startswith("E ")]
-            return Outcome(reason=(faults[-1] if faults else done.stdout.strip().splitlines()[-1])[2:].strip())
+            return Outcome(reason=seen.faults[-1] if seen.faults else f"pytest ended with {code}")
         outcome = _outcome([json.loads(line) for line in rows.read_text().splitlines()])
         return outcome if outcome.reason else replace(outcome, reason=why)
+
+
+class _Faults:
+    """Keeps what went wrong."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self._keep(report)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._keep(report)
+
+    def _keep(self, report: Any) -> None:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        self.faults.append(crash.message if crash else str(report.longrepr).strip().splitlines()[-1])
 
 
 def _syntax_error(path: Path) -> str:
