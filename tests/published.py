@@ -154,8 +154,42 @@ def kept(record: dict[str, Any]) -> dict[str, Any]:
     name = record["id"]
     made = {key: record[key] for key in KEPT if record.get(key) not in (None, "")}
     made["counters"] = counters(record.get("extra", {}))
+    made["instructions"] = instructions(record)
     made |= {"run": recipe(name), "ours": ours(name), "families": families(name), "bound": BOUNDS.get(name)}
     return {key: value for key, value in made.items() if value not in (None, {}, [])}
+
+
+def instructions(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Single instructions whose duration a record gives, as `trnprof/validation/instructions.json` has them."""
+    name, value = record["id"], record["value"]
+    wide = [["fp32", "SBUF", [8192], [1]]]
+    if name == "doc-perfguide-tt-fp32-8192":
+        shown = {"engine": "VECTOR", "opcode": "TENSOR_TENSOR", "function": "ADD", "sources": wide * 2, "results": wide}
+        return [_measured("trn1", shown, value, "PERFimg")]
+    if name == "doc-trn2-mlp-nki":
+        return [_measured("trn2", _matmul("fp32", 512), record["extra"]["one_MATMUL_512cols_ns"], "DMAOVimg")]
+    if name != "npu-inf2-matmul-Nsweep":
+        return []
+    found = re.search(r"MATMUL ([\d.]+) \+ ([\d.]+)\*N .*fp32->fp32 ([\d.]+) \+ ([\d.]+)\*N", value["dev_only_fit"])
+    matmul, per_column, copy, per_element = map(float, found.groups())
+    lines = []
+    for n in (144, 256, 512):
+        shown = {"engine": "SCALAR", "opcode": "ACTIVATE", "function": "COPY"}
+        shown |= {"sources": [["fp32", "PSUM", [n], [1]]], "results": [["fp32", "SBUF", [n], [1]]]}
+        lines.append(_measured("inf2", _matmul("fp16", n), matmul + per_column * n, "INF2P"))
+        lines.append(_measured("inf2", shown, copy + per_element * n, "INF2P"))
+    return lines
+
+
+def _matmul(dtype: str, columns: int) -> dict[str, Any]:
+    tiles = {"sources": [[dtype, "SBUF", [columns], [1]]], "results": [["fp32", "PSUM", [columns], [1]]]}
+    return {"engine": "TENSOR", "opcode": "MATMUL", "columns": 128, **tiles}
+
+
+def _measured(device: str, shown: dict[str, Any], value: float, source: str) -> dict[str, Any]:
+    spread = {"count": 1, "median": value, "p10": value, "p90": value}
+    shown |= {"partitions": 128}
+    return {"device": device, "shown": shown, "clock": 1.0, "duration": spread, "source": source}
 
 
 def ours(name: str) -> dict[str, Any] | None:

@@ -77,6 +77,7 @@ def validate(
     for record in published.records():
         if wanted.search(record.id):
             outcomes += bench.compare(record)
+            outcomes += instructions.published(record)
             done(record.id)
     if not only:
         outcomes += _details(folders, profiles, done)

@@ -21,6 +21,7 @@ from sim.replay import Operand, Shown, Timing, replay
 from sim.spec import Device
 from sim.trace import Engine, Memory, Trace
 from trnprof.validation.captured import Sample, samples
+from trnprof.validation.published import Record
 from trnprof.validation.score import Comparison
 
 FILE = Path(__file__).with_name("instructions.json")
@@ -163,6 +164,14 @@ def kinds() -> tuple[Kind, ...]:
 def reference() -> list[Comparison]:
     """Every kept kind against today's cost functions."""
     return list(chain.from_iterable(map(replayed, kinds())))
+
+
+def published(record: Record) -> Iterator[Comparison]:
+    """The single instructions that a published record times."""
+    for row in record.instructions:
+        kind = from_json(dict(row))
+        for found in replayed(kind):
+            yield replace(found, id=f"{record.id}: {kind.name}")
 
 
 def write(found: Iterable[Kind], path: Path = FILE) -> None:

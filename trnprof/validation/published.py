@@ -65,6 +65,8 @@ class Record:
     families: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
     """Bound classes that agree with the measurement; empty where it does not tell."""
+    instructions: tuple[Mapping[str, Any], ...] = ()
+    """Single instructions that it times, as in `instructions.json`."""
     run: Call | None = None
     """Of the code that was measured."""
     ours: Call | None = None
@@ -90,7 +92,7 @@ def records() -> tuple[Record, ...]:
 
 def _record(row: dict[str, Any]) -> Record:
     calls = {name: _call(row.pop(name)) for name in ("run", "ours") if name in row}
-    lists = {name: tuple(row.pop(name, ())) for name in ("families", "bound")}
+    lists = {name: tuple(row.pop(name, ())) for name in ("families", "bound", "instructions")}
     return Record(**row, **lists, **calls)
 
 
