@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trnprof.commands.arguments import natural
 from trnprof.commands.streams import columns, emit, emit_json, say, wrapped
 
 if TYPE_CHECKING:
@@ -12,12 +13,22 @@ if TYPE_CHECKING:
     from trnprof.validation.score import Comparison, Total
 
 IDS_SHOWN = 4
+SAMPLES = 20
 
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument("folders", nargs="*", metavar="FOLDER", type=Path, help="checkouts of public repositories")
     parser.add_argument("--profiles", metavar="DIR", type=Path, help="captured profiles to replay row by row")
     parser.add_argument("--only", metavar="REGEX", default="", help="records whose id matches, and nothing else")
+    parser.add_argument(
+        "--error-bars",
+        nargs="?",
+        type=natural,
+        const=SAMPLES,
+        default=0,
+        metavar="N",
+        help=f"intervals from N ({SAMPLES}) machines",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write all: .json, or .html with a plot")
     parser.add_argument("--accept", action="store_true", help="keep today's errors as those that tests allow")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -31,7 +42,7 @@ def execute(args: Namespace) -> None:
     from trnprof.validation import golden, validate
 
     _check(args)
-    report = validate(args.folders, args.profiles, args.only, lambda name: say(name))
+    report = validate(args.folders, args.profiles, args.only, args.error_bars, say)
     if args.accept:
         golden.accept(report)
     if args.output:
@@ -78,6 +89,8 @@ def _parts(report: Report) -> Iterator[str]:
     captured = [*report.of("instruction"), *report.of("interval")]
     if captured:
         yield "captured instructions\n" + _classes(captured)
+    if report.of("packet"):
+        yield "DMA packets, ns\n" + _packets(report)
     head = ("", "compared", "MAPE", "bias", "within 10 %", "worst", "", "in interval")
     lines = [_total(result) for _, result in report.totals()]
     yield "totals\n" + columns([head, *lines], frozenset((1, 2, 3, 4, 5, 7)))
@@ -110,6 +123,28 @@ def _classes(rows: list[Comparison]) -> str:
         lines.append((*key, str(found.measurements), *errors))
     head = ("device", "opcode", "", "count", "MAPE", "bias", "worst")
     return columns([head, *lines], frozenset((3, 4, 5, 6)))
+
+
+def _packets(report: Report) -> str:
+    """Sizes that occur in several profiles on one line, weighed by their counts."""
+    groups: dict[str, list[tuple[Comparison, Comparison]]] = {}
+    for floor, charge in zip(report.of("packet floor"), report.of("packet"), strict=True):
+        groups.setdefault(charge.id, []).append((floor, charge))
+    lines = []
+    for id, pairs in sorted(groups.items()):
+        weight = sum(floor.count for floor, _ in pairs)
+        fast, middle = (sum(row.count * row.measured for row in rows) / weight for rows in zip(*pairs))
+        floor, charge = pairs[0]
+        figures = (
+            f"{fast:.0f}",
+            f"{floor.estimate:.0f}",
+            f"{middle:.0f}",
+            f"{middle / fast:.2f}",
+            f"{charge.estimate:.0f}",
+        )
+        lines.append((id, str(weight), *figures))
+    head = ("", "count", "fastest tenth", "our floor", "median", "contention", "charged")
+    return columns([head, *lines], frozenset(range(1, 7)))
 
 
 def _total(result: Total) -> tuple[str, ...]:

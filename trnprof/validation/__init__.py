@@ -62,6 +62,7 @@ def validate(
     folders: Sequence[Path] = (),
     profiles: Path | None = None,
     only: str = "",
+    samples: int = 0,
     done: Callable[[str], None] = lambda name: None,
 ) -> Report:
     """Compare all that can be compared.
@@ -69,11 +70,12 @@ def validate(
     folders  : checkouts of the public repositories whose kernels were measured; our own kernels run always
     profiles : a folder of captured profiles; the kept medians of captured instructions are compared always
     only     : a regular expression; records whose id does not match are left out
+    samples  : machines on which each kernel that is not too long is timed for its interval; 0 for none
     done     : is told of each record and profile when it has been compared
     """
     outcomes: list[Comparison | Skipped] = []
     wanted = re.compile(only)
-    bench = kernels.Bench(folders)
+    bench = kernels.Bench(folders, samples)
     for record in published.records():
         if wanted.search(record.id):
             outcomes += bench.compare(record)

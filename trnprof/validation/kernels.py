@@ -45,6 +45,9 @@ LEVELS = {
 PREAMBLE_COUNTED = re.compile(r"neuron-profile total_time \(single run")
 """Metric of profiles whose active times count preamble and semaphore instructions, which are not the kernel's."""
 
+INTERVAL_LIMIT = 10_000
+"""Instructions up to which a kernel is timed on other machines too."""
+
 Outcome = Comparison | Skipped
 
 
@@ -62,8 +65,10 @@ class Result:
 class Bench:
     """Runs calls over folders of checkouts; records that differ in what they measure share a run."""
 
-    def __init__(self, folders: Sequence[Path]):
+    def __init__(self, folders: Sequence[Path], samples: int = 0):
+        """samples : machines on which a kernel is timed for its interval; 0 for none"""
         self.folders = folders
+        self.samples = samples
         self._known: dict[Call, Result] = {}
 
     def compare(self, record: Record) -> list[Outcome]:
@@ -89,7 +94,7 @@ class Bench:
     def _result(self, call: Call) -> Result:
         key = replace(call, compare="")
         if key not in self._known:
-            self._known[key] = _result(_run(call, _find(call, self.folders)))
+            self._known[key] = _result(_run(call, _find(call, self.folders)), self.samples)
         return self._known[key]
 
 
@@ -163,23 +168,22 @@ def _source(call: Call, file: Path, folder: Path) -> Path:
     return target
 
 
-def _result(run: Run) -> Result:
+def _result(run: Run, samples: int) -> Result:
     from trnprof.bounds import classify
     from trnprof.summary import summarize
 
     times = {name: getattr(run, name) for name in ("total_ns", "benchmark_ns", "latency_ns")}
-    return Result(times, _intervals(run, times), summarize(run.trace), classify(run.trace)[0].bound)
+    return Result(times, _intervals(run, times, samples), summarize(run.trace), classify(run.trace)[0].bound)
 
 
-def _intervals(run: Run, times: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Of each time, where the emulator computes them."""
+def _intervals(run: Run, times: Mapping[str, float], samples: int) -> dict[str, tuple[float, float]]:
+    """Of each time; none where a kernel is too long to be timed again and again."""
     import sim
 
-    compute = getattr(sim, "error_bars", None)
-    if compute is None:
+    if not samples or len(run.program) > INTERVAL_LIMIT:
         return {}
-    bars = compute(run)
-    return {name: (bar.low, bar.high) for name in times if (bar := getattr(bars, name, None)) is not None}
+    bars = sim.error_bars(run, samples)
+    return {name: (bar.low, bar.high) for name in times if (bar := getattr(bars, name)) is not None}
 
 
 def _time(record: Record, call: Call, id: str, result: Result) -> Comparison:
