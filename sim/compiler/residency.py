@@ -24,7 +24,8 @@ from sim.program import Program, Role
 from sim.trace import Memory
 
 AHEAD_BYTES = 8192
-"""Room that is kept free, bytes a partition: compilers spill ahead of need."""
+"""Room that is kept free, bytes a partition, if not for one more tile of the size that enters: compilers spill ahead of
+need."""
 
 NO_LIMIT = 1 << 60
 
@@ -211,7 +212,7 @@ class _Walk:
         """Make a tile resident before an instruction."""
         if tile.resident:
             return
-        while room.taken + tile.size + AHEAD_BYTES > room.limit and self._evict(room, index, pinned):
+        while room.taken + tile.size + max(AHEAD_BYTES, tile.size) > room.limit and self._evict(room, index, pinned):
             pass
         room.admit(tile)
         while not (placed := room.place(tile, self.out.last + 1)) and self._evict(room, index, pinned):
