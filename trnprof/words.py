@@ -135,6 +135,11 @@ def delta(ps: float | None) -> str:
     return ("+" if ps >= 0 else MINUS) + time(abs(ps))
 
 
+def percent(change: float) -> str:
+    """A relative change, always with its sign, to a tenth: `−13.8 %`."""
+    return f"{MINUS if change < 0 else '+'}{abs(change) * 100:.1f}{NARROW}%"
+
+
 def estimate(text: str, estimated: bool = True) -> str:
     """The mark of a figure that was not captured."""
     return f"~{text}" if estimated and text != NOT_AVAILABLE else text

@@ -10,7 +10,9 @@ from types import ModuleType
 
 from trnprof.commands import (
     advise,
+    baseline,
     calibrate,
+    compare,
     critical,
     demo,
     devices,
@@ -32,6 +34,8 @@ COMMANDS: dict[str, ModuleType] = {
     "advise": advise,
     "critical": critical,
     "what-if": what_if,
+    "compare": compare,
+    "baseline": baseline,
     "tui": tui,
     "web": web,
     "export": export,

@@ -145,3 +145,15 @@ def natural(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"{text} is not a whole number of 0 or more")
     return int(text)
+
+
+def share(text: str) -> float:
+    """`3%` or 0.03 of a command line."""
+    number = text.strip()
+    try:
+        value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ArgumentTypeError(f"{text} is not a share such as 3%")
+    return value
