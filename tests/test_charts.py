@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import re
 import struct
 import xml.etree.ElementTree as ET
@@ -303,3 +304,44 @@ def test_texts_are_measured_wrapped_and_shortened_to_fit():
     assert all(measure(line, 11) <= 80 for line in lines)
     assert shorten("short", 100, 11) == "short"
     assert measure(shorten("a long name in the middle", 60, 11), 11) <= 60
+
+
+def test_names_of_slopes_and_ridges_keep_clear_of_dots_and_of_each_other():
+    made = chart(
+        make([vector(0, 1000, 100, hbm_read_bytes=80_000)], [move(0, 900, 80_000)]), compare=("a100", "h100", "v100")
+    )
+    scene = lay_out(made)
+    slanted = [text for text in texts_of(scene) if text.angle and text.angle < 89]
+    assert {text.text.partition(" ")[0] for text in slanted} == {"DMA", "HBM", "NeuronLink", "A100", "H100", "V100"}
+    ridges = [text for text in texts_of(scene) if text.text.endswith("FLOP/B") and text.size == 10]
+    assert len(ridges) == 5
+    boxes = [box_of(text) for text in ridges]
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    dot = next(mark for mark in scene.marks if isinstance(mark, Group))
+    circle = next(mark for mark in dot.marks if isinstance(mark, Circle))
+    for text in slanted:
+        for box in along(text):
+            assert abs(box[0] - circle.x) > circle.r or abs(box[1] - circle.y) > circle.r
+
+
+def texts_of(scene):
+    return [mark for mark in scene.marks if isinstance(mark, Text)]
+
+
+def along(text):
+    """Points on a slanted text, its base line."""
+    turn = math.radians(text.angle)
+    return [(text.x + d * math.cos(turn), text.y - d * math.sin(turn)) for d in range(0, int(text.width), 4)]
+
+
+@pytest.mark.parametrize(("columns", "way"), [(512, "below"), (4, "left")])
+def test_a_dot_beyond_the_frame_is_pointed_to(columns, way):
+    made = chart(make([matmul(0, 213_000_000, columns=columns)], [move(0, 9, 1 << 20)]))
+    group = next(mark for mark in lay_out(made).marks if isinstance(mark, Group))
+    tip = group.marks[-1].points[0]
+    circle = next(mark for mark in group.marks if isinstance(mark, Circle))
+    expected = (circle.x, circle.y + circle.r) if way == "below" else (circle.x - circle.r, circle.y)
+    assert (tip[0] - expected[0], tip[1] - expected[1]) == pytest.approx(
+        (0, tip[1] - expected[1]) if way == "below" else (tip[0] - expected[0], 0)
+    )
+    assert tip[1] > expected[1] if way == "below" else tip[0] < expected[0]

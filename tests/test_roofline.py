@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from sim.errors import InputError
 from sim.trace import RegionKind
 from tests.handmade import ins, make, matmul, move, region, vector
 from trnprof.machine import family, machine, working_cores
@@ -157,8 +158,32 @@ def test_the_frame_widens_for_engines_that_count_elements():
 def test_ridges_are_where_the_main_roofs_meet():
     made = chart(make([matmul(0, dtype="fp32")], [move(0, 9, 64)]))
     assert made.main == ("tensor.fp32", "hbm")
-    assert [ridge.name for ridge in made.ridges] == ["TensorE fp32 / HBM", "TensorE fp32 / DMA"]
+    assert [ridge.name for ridge in made.ridges[:2]] == ["TensorE fp32 / HBM", "TensorE fp32 / DMA"]
     assert made.ridges[0].intensity == pytest.approx(19.66e12 / 358.4e9, rel=1e-3)
+
+
+def test_every_tensor_roof_has_its_ridge_with_the_memory_that_bounds():
+    made = chart(make([matmul(0)], [move(0, 9, 64)]))
+    found = {ridge.name: ridge.intensity for ridge in made.ridges[2:]}
+    assert set(found) == {"TensorE fp32 / HBM", "TensorE fp8 / HBM", "TensorE 4:16 sparse / HBM"}
+    assert found["TensorE 4:16 sparse / HBM"] == pytest.approx(4 * made.ridges[0].intensity)
+
+
+def test_gpus_lend_their_roofs_to_compare_with():
+    made = chart(make([matmul(0)], [move(0, 9, 64)]), compare=("a100", "H100", "V100"))
+    assert {c.name: c.value for c in made.rivals} == {
+        "A100 bf16": 312e12, "A100 HBM": 2039e9, "H100 bf16": 989.4e12, "H100 HBM": 3350e9, "V100 fp16": 125e12,
+        "V100 HBM": 900e9,
+    }  # fmt: skip
+    assert made.y.high > 989.4e12
+    assert "A100 SXM 80GB" in " ".join(made.caption)
+    alone = chart(make([matmul(0)], [move(0, 9, 64)]))
+    assert (alone.ceilings, alone.main, alone.dots) == (made.ceilings, made.main, made.dots)
+
+
+def test_an_unknown_gpu_names_those_that_are_known():
+    with pytest.raises(InputError, match="unknown GPU 'b300'"):
+        chart(make([matmul(0)]), compare=("b300",))
 
 
 def test_a_baseline_is_joined_to_what_became_of_it():

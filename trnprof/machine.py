@@ -15,8 +15,10 @@ from sim.errors import InputError
 from sim.spec import (
     GIGA,
     Device,
+    Gpu,
     device,
     dma_bandwidth,
+    gpus,
     hbm_bandwidth,
     link_bandwidth,
     peak_dtypes,
@@ -121,6 +123,32 @@ def machine(of: Trace | Device | str, cores: int | None = None) -> Machine:
         return _of_trace(of, cores)
     table = device(of) if isinstance(of, str) else of
     return _of_device(table, cores or 1)
+
+
+def rivals(names: Sequence[str]) -> tuple[Ceiling, ...]:
+    """Dense roofs and memory roofs of GPUs, for comparison; all of a GPU against the cores of the trace.
+
+    names  : `a100`, `H100`, or more of a GPU's name; of several sizes that fit, the one with the largest memory
+    raises : InputError for a GPU that is not known
+    """
+    found = []
+    for name in names:
+        fitting = [gpu for gpu in gpus() if name.strip().lower() in gpu.name.lower()]
+        if not name.strip() or not fitting:
+            known = ", ".join(gpu.name for gpu in gpus())
+            raise InputError(f"unknown GPU {name!r}", remedy=f"known: {known}")
+        found += _rival(max(fitting, key=lambda gpu: gpu.hbm_bytes))
+    return tuple(found)
+
+
+def _rival(gpu: Gpu) -> Iterator[Ceiling]:
+    id, source = gpu.name.partition(" ")[0], gpu.source
+    dtype = "fp16" if "FP16" in gpu.note else "bf16"
+    yield Ceiling(f"gpu.{id.lower()}.{dtype}", f"{id} {dtype}", gpu.bf16_flops, "FLOP/s", "compute", source, gpu.kind,
+                  f"{gpu.name}, dense")  # fmt: skip
+    yield Ceiling(
+        f"gpu.{id.lower()}.hbm", f"{id} HBM", gpu.hbm_bytes_per_s, "B/s", "memory", source, gpu.kind, gpu.name
+    )
 
 
 def family(dtype: str | None) -> str | None:

@@ -15,7 +15,7 @@ from sim.trace import COMPUTE_ENGINES, Engine, Trace
 from trnprof import words
 from trnprof.bounds import Verdict, judge
 from trnprof.evidence import element_roof
-from trnprof.machine import Ceiling, Machine, machine, short, working_cores
+from trnprof.machine import Ceiling, Machine, machine, rivals, short, working_cores
 from trnprof.regions import Region, by_region, by_source_line, selection, whole
 from trnprof.work import Index
 
@@ -123,8 +123,10 @@ class Chart:
     """Highest first among the compute roofs, then memory, then network."""
     main: tuple[str, ...]
     """Ids of the ceilings that the whole trace is measured against."""
+    rivals: tuple[Ceiling, ...]
+    """Roofs of other machines, to compare with."""
     ridges: tuple[Ridge, ...]
-    """Of the main compute roof with each memory roof, HBM first."""
+    """Of the main compute roof with each memory roof, the main one first; then of the other TensorE roofs with it."""
     dots: tuple[Point, ...]
     """The whole first, then regions by time, then the baseline."""
     without: tuple[Point, ...]
@@ -177,21 +179,28 @@ def place(roofs: Machine, region: Region, verdict: Verdict, baseline: bool = Fal
     )
 
 
-def chart(trace: Trace, device: str | None = None, baseline: Trace | None = None, level: str = "regions") -> Chart:
+def chart(
+    trace: Trace,
+    device: str | None = None,
+    baseline: Trace | None = None,
+    level: str = "regions",
+    compare: Sequence[str] = (),
+) -> Chart:
     """The roofline of a trace.
 
     device   : draw the roofs of this device instead of the trace's own
     baseline : an earlier trace; its dot is joined to the trace's
     level    : kernels, regions (loops too) or lines
+    compare  : GPUs whose roofs are drawn as well: v100, a100, h100, …
     """
-    roofs = _machine(trace, device)
+    roofs, others = _machine(trace, device), rivals(compare)
     dots, verdict = _points(trace, roofs, level)
     if baseline is not None:
         dots += _points(baseline, _machine(baseline, device), "kernels", True)[0][:1]
     drawn = tuple(dot for dot in dots if dot.missing is None)
     main = _main(roofs, dots[0])
     wide = any(dot.unit == "elem/s" for dot in drawn)
-    x, y = axes(roofs, wide)
+    x, y = axes(roofs, wide, others)
     return Chart(
         title=_title(trace, roofs),
         subtitle=_subtitle(verdict),
@@ -201,23 +210,25 @@ def chart(trace: Trace, device: str | None = None, baseline: Trace | None = None
         y=y,
         ceilings=_shown(roofs, wide),
         main=main,
+        rivals=others,
         ridges=_ridges(roofs, main),
         dots=drawn,
         without=tuple(dot for dot in dots if dot.missing is not None),
         arrows=tuple(_arrows(drawn)),
-        caption=_caption(trace, roofs, baseline),
+        caption=_caption(trace, roofs, baseline, others),
     )
 
 
-def axes(roofs: Machine, wide: bool) -> tuple[Axis, Axis]:
+def axes(roofs: Machine, wide: bool, others: Sequence[Ceiling] = ()) -> tuple[Axis, Axis]:
     """The frame of a machine.
 
-    wide : with room for the element rates of the other engines
+    wide   : with room for the element rates of the other engines
+    others : roofs of other machines that must lie inside as well
     """
     compute = [c.value for c in roofs.of_kind("compute") if wide or c.id.startswith("tensor.")] or [1e12]
     memory = roofs.get("hbm") or roofs.bandwidth()
     flow = memory.value if memory is not None else 1e11
-    slowest, fastest = min(compute), max(compute)
+    slowest, fastest = min(compute), max((*compute, *(c.value for c in others if c.kind == "compute")))
     x = Axis(
         slowest / flow / (8 if wide else 100), fastest / flow * 8, "FLOP/B",
         f"Arithmetic intensity, {'operations' if wide else 'FLOP'} per HBM byte",
@@ -296,11 +307,16 @@ def _shown(roofs: Machine, wide: bool) -> tuple[Ceiling, ...]:
 
 
 def _ridges(roofs: Machine, main: Iterable[str]) -> tuple[Ridge, ...]:
-    compute = next((c for id in main if (c := roofs.get(id)) and c.kind == "compute"), None)
+    known = [c for id in main if (c := roofs.get(id)) is not None]
+    compute = next((c for c in known if c.kind == "compute"), None)
     if compute is None:
         return ()
     memory = sorted(roofs.of_kind("memory"), key=lambda c: c.id not in main)
-    return tuple(Ridge(f"{compute.name} / {c.name}", compute.value / c.value, compute.value) for c in memory)
+    found = [Ridge(f"{compute.name} / {c.name}", compute.value / c.value, compute.value) for c in memory]
+    others = [c for c in roofs.of_kind("compute") if c.id.startswith("tensor.") and c.id != compute.id]
+    if memory:
+        found += [Ridge(f"{c.name} / {memory[0].name}", c.value / memory[0].value, c.value) for c in others]
+    return tuple(found)
 
 
 def _arrows(dots: Sequence[Point]) -> Iterator[Arrow]:
@@ -336,7 +352,7 @@ def _subtitle(verdict: Verdict) -> str:
     return f"{words.bound(verdict.bound)}{led_by}, {lead}. {verdict.evidence[0].sentence}."
 
 
-def _caption(trace: Trace, roofs: Machine, baseline: Trace | None) -> tuple[str, ...]:
+def _caption(trace: Trace, roofs: Machine, baseline: Trace | None, others: Sequence[Ceiling] = ()) -> tuple[str, ...]:
     from trnprof import __version__
 
     meta = trace.meta
@@ -348,7 +364,12 @@ def _caption(trace: Trace, roofs: Machine, baseline: Trace | None) -> tuple[str,
         "FLOPs are the algorithm's: transposes and second fp32 passes are not counted",
         f"Roofs: {roofs.title}, {'one core' if roofs.cores == 1 else f'{roofs.cores} cores'}"
         + (f"; {hbm.name}: {hbm.note}" if hbm and hbm.note else ""),
-        "Axes are fixed by the machine",
+        *(
+            [f"For comparison: {words.listing([f'all of one {c.note}' for c in others if c.kind == 'memory'])}"]
+            if others
+            else []
+        ),
+        f"Axes are fixed by the machine{'s' if others else ''}",
         f"{origin}{f', {chr(44).join(dtypes)}' if dtypes else ''}: {words.plain(meta.source or 'unnamed trace', 80)}"
         + (f"; baseline: {words.plain(baseline.meta.source or 'unnamed trace', 80)}" if baseline else ""),
         f"trnprof {__version__}" + (f", {words.plain(meta.tool, 60)}" if meta.tool and not meta.is_simulation else ""),

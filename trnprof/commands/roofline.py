@@ -14,6 +14,9 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="write the chart: .html .svg .png .pdf .csv .json")
     parser.add_argument("--device", metavar="D", help="draw the roofs of another device")
     parser.add_argument("--baseline", metavar="TRACE", help="join the dot of an earlier trace to this one's")
+    parser.add_argument(
+        "--compare", metavar="GPU", action="append", default=[], help="draw the roofs of a GPU too: v100, a100, h100, …"
+    )
     parser.add_argument("--level", choices=("kernels", "regions", "lines"), default="regions", help="what gets a dot")
     parser.add_argument("--theme", choices=("light", "dark"), default="light")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -28,7 +31,8 @@ def execute(args: Namespace) -> None:
     from trnprof.roofline import chart
 
     baseline = open_trace(args.baseline) if args.baseline else None
-    drawn = chart(open_trace(args.trace), device=args.device, baseline=baseline, level=args.level)
+    trace = open_trace(args.trace)
+    drawn = chart(trace, args.device, baseline, args.level, compare=args.compare)
     if args.output:
         from trnprof.report.charts import write
 
@@ -42,7 +46,10 @@ def execute(args: Namespace) -> None:
 def _table(chart: Chart) -> str:
     from trnprof import words
 
-    roofs = [(ceiling.name, words.quantity(ceiling.value, ceiling.unit), ceiling.note) for ceiling in chart.ceilings]
+    roofs = [
+        (ceiling.name, words.quantity(ceiling.value, ceiling.unit), ceiling.note)
+        for ceiling in (*chart.ceilings, *chart.rivals)
+    ]
     roofs += [(ridge.name, words.intensity(ridge.intensity), "ridge") for ridge in chart.ridges]
     head = ("region", "", "intensity", "performance", "attainable", "share", "bound by")
     dots = columns([head, *(_dot(point) for point in (*chart.dots, *chart.without))], frozenset((2, 3, 4, 5)))

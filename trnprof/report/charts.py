@@ -99,7 +99,7 @@ def _records(chart: Chart) -> Iterator[dict[str, object]]:
                 name: getattr(dot, name.replace("_ns", "_ps")) / 1000 for name in ("start_ns", "end_ns", "time_ns")
             }
             yield {"row": row, **shared, **times, "why_no_dot": dot.missing}
-    for c in chart.ceilings:
+    for c in (*chart.ceilings, *chart.rivals):
         yield {"row": "ceiling", "name": c.name, "kind": c.kind, "unit": c.unit, "attainable": c.value,
                "source": c.source}  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trnprof import words
@@ -35,20 +35,44 @@ def radius(dot: Point, longest_ps: int) -> float:
     return max(SMALLEST, LARGEST * math.sqrt(dot.time_ps / longest_ps)) if longest_ps else SMALLEST
 
 
-def draw_dots(chart: Chart, plot: Plot, taken: list[Box]) -> list[Mark]:
-    """All dots, large ones below small ones, with arrows under them and names above."""
-    longest = max((dot.time_ps for dot in chart.dots), default=0)
-    placed = [(dot, *_position(dot, plot), radius(dot, longest)) for dot in chart.dots]
+def draw_dots(chart: Chart, plot: Plot, taken: list[Box], lines: Sequence[Box] = ()) -> list[Mark]:
+    """All dots, large ones below small ones, with arrows under them and names above.
+
+    taken : room that names must not take
+    lines : room that they take only where there is no other
+    """
+    placed = _placed(chart, plot)
     order = sorted(range(len(placed)), key=lambda i: -placed[i][3])
     shapes = [Group(tuple(_shape(*placed[i], plot)), describe(placed[i][0]), i + 1) for i in order]
-    boxes = taken + [Box(x - r, y - r, x + r, y + r) for _, x, y, r in placed]
+    boxes = taken + [_room(*each) for each in placed]
     arrows: list[Mark] = []
     for arrow in chart.arrows:
-        arrows += _arrow(placed[arrow.start][1:], placed[arrow.end][1:], arrow.label, plot, boxes)
+        arrows += _arrow(placed[arrow.start][1:], placed[arrow.end][1:], arrow.label, plot, boxes, lines)
     names: list[Mark] = []
     for i in order:
-        names += _name(i + 1, *placed[i], plot, boxes)
+        names += _name(i + 1, placed[i], plot, boxes, lines)
     return [*arrows, *shapes, *names]
+
+
+def rooms(chart: Chart, plot: Plot) -> list[Box]:
+    """The room that each dot takes."""
+    return [_room(*each) for each in _placed(chart, plot)]
+
+
+def _placed(chart: Chart, plot: Plot) -> list[tuple[Point, float, float, float]]:
+    """Every dot with its middle and its radius."""
+    longest = max((dot.time_ps for dot in chart.dots), default=0)
+    return [(dot, *_position(dot, plot), radius(dot, longest)) for dot in chart.dots]
+
+
+def _reach(dot: Point, r: float) -> float:
+    """How far a dot's marks go from its middle."""
+    return r * (1.0 if dot.kind == "whole" else 1.2) + (4 if dot.estimated else 0)
+
+
+def _room(dot: Point, x: float, y: float, r: float) -> Box:
+    far = _reach(dot, r)
+    return Box(x - far, y - far, x + far, y + far)
 
 
 def describe(dot: Point) -> str:
@@ -93,7 +117,20 @@ def _shape(dot: Point, x: float, y: float, r: float, plot: Plot | None) -> Itera
     if plot is not None and dot.low is not None and dot.high is not None:
         yield from _whisker(x, plot.up(dot.low), plot.up(dot.high))
     if plot is not None and outside(dot, plot):
-        yield Polygon(((x + r + 3, y - 4), (x + r + 9, y), (x + r + 3, y + 4)), "text-2")
+        yield _pointer(dot, x, y, r, plot)
+
+
+def _pointer(dot: Point, x: float, y: float, r: float, plot: Plot) -> Mark:
+    """Towards the place of a dot outside of the frame."""
+    dx = _beyond(dot.intensity or 0, plot.x.low, plot.x.high)
+    dy = 0 if dx else -_beyond(dot.achieved or 0, plot.y.low, plot.y.high)
+    far = r * 1.2 + 4
+    tip, base = (x + dx * (far + 6), y + dy * (far + 6)), (x + dx * far, y + dy * far)
+    return Polygon((tip, (base[0] - 4 * dy, base[1] - 4 * dx), (base[0] + 4 * dy, base[1] + 4 * dx)), "text-2")
+
+
+def _beyond(value: float, low: float, high: float) -> int:
+    return (value > high) - (value < low)
 
 
 def _whisker(x: float, low: float, high: float) -> Iterator[Mark]:
@@ -155,8 +192,11 @@ def _hatch_points(corners: Corners) -> Iterator[Mark]:
                 yield Circle(x, y, 0.9, "hatch", opacity=0.5)
 
 
-def _name(number: int, dot: Point, x: float, y: float, r: float, plot: Plot, boxes: list[Box]) -> Iterator[Mark]:
-    """Name and rate beside the dot where there is room, else its number in the table."""
+def _name(
+    number: int, placed: tuple[Point, float, float, float], plot: Plot, boxes: list[Box], lines: Sequence[Box]
+) -> Iterator[Mark]:
+    """Name and rate beside the dot where there is room, off the roofs if it can be; else its number in the table."""
+    dot, x, y, r = placed
     title = shorten(words.plain(dot.name), NAME_WIDTH, 11) + ("  (baseline)" if dot.baseline else "")
     rate = words.estimate(words.quantity(dot.achieved, dot.unit), dot.estimated)
     below = f"{rate}  {words.estimate(words.time(dot.time_ps), dot.estimated)}"
@@ -164,19 +204,34 @@ def _name(number: int, dot: Point, x: float, y: float, r: float, plot: Plot, box
         below += "  above its roof !"
     if outside(dot, plot):
         below += "  outside the frame"
-    reach = r * (1.0 if dot.kind == "whole" else 1.2) + (7 if dot.estimated else 4)
+    reach = _reach(dot, r) + 4
+    best, fewest = None, math.inf
+    for dx, dy, anchor in _places(reach):
+        rows = (
+            Text(x + dx, y + dy - 1, title, 11, "text", anchor, halo=True),
+            Text(x + dx, y + dy + 12, below, 11, "bad" if dot.exceeds else "text-3", anchor, halo=True),
+        )
+        room = [box_of(row) for row in rows]
+        crossed = sum(box.overlaps(line) for box in room for line in lines)
+        if crossed < fewest and all(_free(box, boxes, plot.box) for box in room):
+            best, fewest = rows, crossed
+    if best is None:
+        yield from _number(number, x, y, reach, plot, boxes)
+        return
+    boxes += [box_of(row) for row in best]
+    yield from best
+
+
+def _places(reach: float) -> Iterator[tuple[float, float, str]]:
+    """Where a name may stand: beside its dot, somewhat higher or lower, then under and above it."""
     for dx, anchor in ((reach, "start"), (-reach, "end")):
         for dy in (0, 9, -9, 17, -17):
-            lines = (
-                Text(x + dx, y + dy - 1, title, 11, "text", anchor, halo=True),
-                Text(x + dx, y + dy + 12, below, 11, "bad" if dot.exceeds else "text-3", anchor, halo=True),
-            )
-            room = [box_of(line) for line in lines]
-            if all(_free(box, boxes, plot.box) for box in room):
-                boxes += room
-                yield from lines
-                return
-    yield from _number(number, x, y, reach, plot, boxes)
+            yield dx, dy, anchor
+    for dy in (reach + 10, -reach - 14):
+        yield 0, dy, "middle"
+    for dx, anchor in ((reach, "start"), (-reach, "end")):
+        for dy in (26, -26, 36, -36):
+            yield dx, dy, anchor
 
 
 def _number(number: int, x: float, y: float, reach: float, plot: Plot, boxes: list[Box]) -> Iterator[Mark]:
@@ -192,7 +247,7 @@ def _number(number: int, x: float, y: float, reach: float, plot: Plot, boxes: li
     yield tag
 
 
-def _free(box: Box, boxes: list[Box], frame: Box) -> bool:
+def _free(box: Box, boxes: Sequence[Box], frame: Box) -> bool:
     return box.inside(frame) and not any(box.overlaps(other) for other in boxes)
 
 
@@ -206,7 +261,12 @@ def _along(curve: Curve) -> Iterator[Box]:
 
 
 def _arrow(
-    start: tuple[float, float, float], end: tuple[float, float, float], label: str, plot: Plot, boxes: list[Box]
+    start: tuple[float, float, float],
+    end: tuple[float, float, float],
+    label: str,
+    plot: Plot,
+    boxes: list[Box],
+    lines: Sequence[Box],
 ) -> Iterator[Mark]:
     (x0, y0, r0), (x1, y1, r1) = start, end
     length = math.hypot(x1 - x0, y1 - y0)
@@ -218,9 +278,10 @@ def _arrow(
     curve = Curve(x0 + ux * (r0 + 3), y0 + uy * (r0 + 3), cx, cy, x1 - ux * (r1 + 5), y1 - uy * (r1 + 5), "text-2")
     yield curve
     boxes += _along(curve)
-    for dy in (16, 30, -8, 44, -22, 58):
-        text = Text(cx, cy + dy, label, 11, "text", "middle", halo=True)
-        if _free(box_of(text), boxes, plot.box):
-            boxes.append(box_of(text))
-            yield text
-            return
+    for clear in (lines, ()):
+        for dy in (16, 30, -8, 44, -22, 58):
+            text = Text(cx, cy + dy, label, 11, "text", "middle", halo=True)
+            if _free(box_of(text), (*boxes, *clear), plot.box):
+                boxes.append(box_of(text))
+                yield text
+                return

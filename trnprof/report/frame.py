@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trnprof import words
-from trnprof.report.scene import Box, Line, Mark, Polygon, Text, box_of
+from trnprof.report.scene import Box, Circle, Line, Mark, Polygon, Text, box_of
 
 if TYPE_CHECKING:
     from trnprof.roofline import Axis, Ceiling, Chart
@@ -18,7 +19,13 @@ LABEL_GAP = 14
 
 MEMORY_DASHES = ((), (7.0, 3.0), (5.0, 2.0, 1.0, 2.0))
 COMPUTE_DASHES = ((), (7.0, 3.0), (2.0, 5.0), (9.0, 3.0, 2.0, 3.0), (4.0, 4.0))
+FURTHER = (0.12, 0.24, 0.36, 0.48, 0.6)
+"""Where else along a slope its name may stand."""
+
+Place = tuple[float, float]
+
 LINK_DASH = (2.0, 6.0)
+RIVAL_DASHES = ((10.0, 3.0), (3.0, 3.0), (10.0, 3.0, 3.0, 3.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +81,14 @@ def _round(power: float) -> str:
     return f"{float(number):g}{words.NARROW}{unit.removesuffix('FLOP/s')}"
 
 
-def draw_roofs(chart: Chart, plot: Plot) -> tuple[list[Mark], list[Box]]:
-    """Roofs with their names, and the boxes that dots' names must keep clear of."""
+def draw_roofs(chart: Chart, plot: Plot, dots: Sequence[Box] = ()) -> tuple[list[Mark], list[Box]]:
+    """Roofs with their names, and the boxes that dots' names must keep clear of.
+
+    dots : room that dots take, which the names of roofs keep clear of
+    """
     compute = [c for c in chart.ceilings if c.kind == "compute"]
     slopes = [c for c in chart.ceilings if c.kind != "compute"]
-    marks: list[Mark] = [*_reach(chart, plot)]
+    marks: list[Mark] = [*_reach(chart, plot), *_rivals(chart, plot, dots)]
     fastest = max((c.value for c in slopes), default=plot.y.low / plot.x.low)
     highest = max((c.value for c in compute), default=plot.y.high)
     for place, roof in enumerate(compute):
@@ -86,12 +96,38 @@ def draw_roofs(chart: Chart, plot: Plot) -> tuple[list[Mark], list[Box]]:
         start = max(plot.x.low, roof.value / fastest)
         y = plot.up(roof.value)
         marks.append(Line(plot.across(start), y, plot.right, y, "compute", _weight(chart, roof), dash))
-    names, boxes = _slopes(chart, plot, slopes, highest)
+    names, boxes = _slopes(chart, plot, slopes, highest, dots)
     marks += names
-    for text in _roof_names(plot, compute):
-        marks.append(text)
-    ridges, ridge_boxes = _ridge(chart, plot)
+    others = [c for c in chart.rivals if c.kind == "compute"]
+    marks += _roof_names(plot, [*compute, *others])
+    ridges, ridge_boxes = _ridges(chart, plot)
     return marks + ridges, boxes + ridge_boxes
+
+
+def lines_of(marks: list[Mark]) -> list[Box]:
+    """Small boxes along the lines of roofs, which names had better not lie on."""
+    boxes = []
+    for line in marks:
+        if isinstance(line, Line) and line.ink != "line":
+            steps = max(1, int(math.hypot(line.x1 - line.x0, line.y1 - line.y0) / 6))
+            for k in range(steps + 1):
+                x, y = line.x0 + (line.x1 - line.x0) * k / steps, line.y0 + (line.y1 - line.y0) * k / steps
+                boxes.append(Box(x - 2, y - 2, x + 2, y + 2))
+    return boxes
+
+
+def _rivals(chart: Chart, plot: Plot, dots: Sequence[Box]) -> Iterator[Mark]:
+    """Roofs of other machines: thin, grey, each GPU with a dash of its own."""
+    memory = {c.name.partition(" ")[0]: c for c in chart.rivals if c.kind == "memory"}
+    for number, (roof, dash) in enumerate(
+        zip([c for c in chart.rivals if c.kind == "compute"], itertools.cycle(RIVAL_DASHES))
+    ):
+        slope = memory[roof.name.partition(" ")[0]]
+        first, ridge = max(plot.x.low, plot.y.low / slope.value), roof.value / slope.value
+        start, end = (plot.across(first), plot.up(first * slope.value)), (plot.across(ridge), plot.up(roof.value))
+        yield Line(*start, *end, "text-3", 1.1, dash)
+        yield Line(*end, plot.right, end[1], "text-3", 1.1, dash)
+        yield _slope_name(slope, start, end, 0.1 + 0.12 * number, False, dots)
 
 
 def _weight(chart: Chart, roof: Ceiling) -> float:
@@ -117,10 +153,11 @@ def _reach(chart: Chart, plot: Plot) -> Iterator[Mark]:
     yield Polygon(points, "text", opacity=0.035)
 
 
-def _slopes(chart: Chart, plot: Plot, slopes: list[Ceiling], highest: float) -> tuple[list[Mark], list[Box]]:
+def _slopes(
+    chart: Chart, plot: Plot, slopes: list[Ceiling], highest: float, dots: Sequence[Box]
+) -> tuple[list[Mark], list[Box]]:
     marks: list[Mark] = []
     boxes: list[Box] = []
-    angle = math.degrees(math.atan(plot.slope))
     ranked = sorted(slopes, key=lambda c: -c.value)
     dashed = iter(MEMORY_DASHES[1:])
     for place, roof in enumerate(ranked):
@@ -132,19 +169,24 @@ def _slopes(chart: Chart, plot: Plot, slopes: list[Ceiling], highest: float) -> 
         marks.append(Line(*start, *end, ink, _weight(chart, roof), dash))
         # The name of the upper of two close roofs stands above it, that of the lower below.
         close = place > 0 and plot.up(roof.value * plot.x.low) - plot.up(ranked[place - 1].value * plot.x.low) < 24
-        along = 0.05 + 0.1 * place
-        text = _slope_name(roof, start, along * math.dist(start, end), angle, below=close)
+        text = _slope_name(roof, start, end, 0.05 + 0.1 * place, close, (*dots, *boxes))
         marks.append(text)
         boxes += _rotated(text)
     return marks, boxes
 
 
-def _slope_name(roof: Ceiling, start: tuple[float, float], along: float, angle: float, below: bool) -> Text:
-    turn = math.radians(angle)
-    x, y = start[0] + along * math.cos(turn), start[1] - along * math.sin(turn)
+def _slope_name(roof: Ceiling, start: Place, end: Place, along: float, below: bool, taken: Sequence[Box]) -> Text:
+    """The name on a slope, from a share of its length on the first place that is free."""
+    length, turn = math.dist(start, end), math.atan2(start[1] - end[1], end[0] - start[0])
     off = 14 if below else -6
     name = f"{roof.name} {words.rate(roof.value)}"
-    return Text(x - off * -math.sin(turn), y + off * math.cos(turn), name, 11, "text-2", angle=angle, halo=True)
+    texts = []
+    for share in (along, *(along + step for step in FURTHER if along + step < 0.8)):
+        x, y = start[0] + share * length * math.cos(turn), start[1] - share * length * math.sin(turn)
+        place = x + off * math.sin(turn), y + off * math.cos(turn)
+        texts.append(Text(*place, name, 11, "text-2", angle=math.degrees(turn), halo=True))
+    free = (text for text in texts if not any(a.overlaps(b) for a in _rotated(text) for b in taken))
+    return next(free, texts[0])
 
 
 def _rotated(text: Text) -> list[Box]:
@@ -170,14 +212,27 @@ def _roof_names(plot: Plot, compute: list[Ceiling]) -> Iterator[Text]:
         yield Text(plot.right + 8, y, f"{', '.join(names)}  {value}", 11, "text")
 
 
-def _ridge(chart: Chart, plot: Plot) -> tuple[list[Mark], list[Box]]:
-    if not chart.ridges or not plot.x.low < chart.ridges[0].intensity < plot.x.high:
-        return [], []
-    ridge = chart.ridges[0]
-    x = plot.across(ridge.intensity)
-    text = Text(x + 5, plot.bottom - 8, f"ridge {words.intensity(ridge.intensity)}", 11, "text-3", halo=True)
-    line = Line(x, plot.up(ridge.value), x, plot.bottom, "text-3", 1, (2, 4))
-    return [line, text], [box_of(text)]
+def _ridges(chart: Chart, plot: Plot) -> tuple[list[Mark], list[Box]]:
+    """Where compute roofs meet the main memory roof: a point with its intensity; of the main one a line to the axis."""
+    marks: list[Mark] = []
+    boxes: list[Box] = []
+    main = chart.ridges[0] if chart.ridges else None
+    rival = main.name.rpartition(" / ")[2] if main else ""
+    fastest = max((c.value for c in chart.ceilings if c.kind == "memory"), default=0.0)
+    for ridge in (ridge for ridge in chart.ridges if ridge.name.endswith(f" / {rival}")):
+        x, y = plot.across(ridge.intensity), plot.up(ridge.value)
+        if not (plot.x.low < ridge.intensity < plot.x.high and ridge.value < plot.y.high):
+            continue
+        word = "ridge " if ridge is main else ""
+        left = min(x, plot.across(ridge.value / fastest)) - 7
+        text = Text(left, y - 5, f"{word}{words.intensity(ridge.intensity)}", 10, "text-3", "end", halo=True)
+        if any(box_of(text).overlaps(box) for box in boxes):
+            continue
+        if ridge is main:
+            marks.append(Line(x, y, x, plot.bottom, "text-3", 1, (2, 4)))
+        marks += [Circle(x, y, 2.6, "bg", "compute", 1.2), text]
+        boxes += [box_of(text), Box(x - 4, y - 4, x + 4, y + 4)]
+    return marks, boxes
 
 
 def _share(value: float, axis: Axis) -> float:

@@ -120,7 +120,7 @@ def _roofs(chart: Chart) -> str:
     body = [
         row((c.name, words.quantity(c.value, c.unit), c.kind, c.basis, c.source, c.note), "td",
              numbers={1}, classes={4: "wide", 5: "wide"})
-        for c in chart.ceilings
+        for c in (*chart.ceilings, *chart.rivals)
     ]  # fmt: skip
     ridges = [
         row((f"ridge {ridge.name}", words.intensity(ridge.intensity), "", "derived", "", ""), "td", numbers={1})

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trnprof import words
-from trnprof.report.dots import draw_dots, swatch
-from trnprof.report.frame import Plot, draw_axes, draw_roofs
+from trnprof.report.dots import draw_dots, rooms, swatch
+from trnprof.report.frame import Plot, draw_axes, draw_roofs, lines_of
 from trnprof.report.scene import Line, Mark, Scene, Text, shorten, wrap
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def lay_out(chart: Chart, table: bool = True) -> Scene:
         y += 20
         marks.append(Text(MARGIN, y, line, 13, "text-2"))
     plot = Plot(MARGIN + LEFT_ROOM, y + 26, WIDTH - MARGIN - RIGHT_ROOM, y + 26 + PLOT_HEIGHT, chart.x, chart.y)
-    roofs, taken = draw_roofs(chart, plot)
-    marks += [*draw_axes(plot), *roofs, *draw_dots(chart, plot, taken)]
+    roofs, taken = draw_roofs(chart, plot, rooms(chart, plot))
+    marks += [*draw_axes(plot), *roofs, *draw_dots(chart, plot, taken, lines_of(roofs))]
     y = plot.bottom + 72
     if table:
         rows, y = _table(chart, y)
