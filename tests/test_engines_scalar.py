@@ -1,6 +1,5 @@
 """The Scalar Engine: activation functions against their definitions, registers, and cost against profiles."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given
