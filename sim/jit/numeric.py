@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import njit
 
 
@@ -24,7 +25,7 @@ def erfc(values, out):
     values, out : float32[n]
     """
     for i in range(values.size):
-        out[i] = math.erfc(values[i])
+        out[i] = math.erfc(np.float64(values[i]))
 
 
 @njit(cache=True)

@@ -161,7 +161,7 @@ class NkiTensor(View):
             layout, delta = slice_layout(self.layout, items)
         except InputError as error:
             raise self._fault(None, error.message) from None
-        if self._gathers and layout.shape[:1] != self.shape[:1]:
+        if self.indirection is not None and self.indirection.vector and layout.shape[0] != self.layout.shape[0]:
             raise self._fault(None, f"index {key!r} cuts dimension 0, whose rows an index names")
         return NkiTensor(self.storage, layout, self.offset + delta, self.indirection)
 
