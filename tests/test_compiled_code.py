@@ -45,11 +45,12 @@ def test_a_change_in_any_compiled_file_begins_a_new_folder(tmp_path):
 
 def test_earlier_folders_are_bounded(tmp_path):
     tree, home = copied(tmp_path / "tree"), tmp_path / "home"
-    for number in range(6):
-        with (tree / "trnprof" / "jit" / "frames.py").open("a") as file:
-            file.write(f"# {number}\n")
-        cache_dir(tree, home)
-    assert len(list((home / "trnprof" / "numba").iterdir())) == 4
+    cache = home / "trnprof" / "numba"
+    for number in range(20):
+        (cache / str(number)).mkdir(parents=True)
+        os.utime(cache / str(number), (number, number))
+    own = Path(cache_dir(tree, home)).name
+    assert {path.name for path in cache.iterdir()} == {own, *map(str, range(4, 20))}
 
 
 def test_the_users_own_cache_folder_stays(tmp_path):

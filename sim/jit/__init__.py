@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numba
 
-KEPT = 3
-"""Folders of earlier versions that stay."""
+KEPT = 16
+"""Folders of other versions that stay: several checkouts may be at work at once, and compiling takes a minute."""
 
 
 def _sources() -> list[Path]:
