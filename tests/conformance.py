@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,9 +48,11 @@ def page(folder: Path, done: list[tuple[Case, Outcome]]) -> str:
     missing = _uncovered(counted, done)
     if missing:
         parts += ["## Kernels that did not run\n", _bullets(missing)]
-    known = [f"{case.corpus}, `{case.kernel}`: {_remark(outcome)}" for case, outcome in done if outcome.known]
+    known = [
+        f"{case.corpus}, {_file(case)} `{case.kernel}`: {_remark(outcome)}" for case, outcome in done if outcome.known
+    ]
     failed = [
-        f"{case.corpus}, `{case.kernel}`: {_remark(outcome) or 'wrong values'}"
+        f"{case.corpus}, {_file(case)} `{case.kernel}`: {_remark(outcome) or 'wrong values'}"
         for case, outcome in done
         if outcome.right is not True and not outcome.known
     ]
@@ -116,17 +119,23 @@ def _remark(outcome: Outcome) -> str:
 
 
 def _table(done: list[tuple[Case, Outcome]]) -> str:
-    return _lines([TABLE, *(_row(case, outcome) for case, outcome in done)])
+    often = Counter(case.kernel for case, _ in done)
+    names = (case.kernel if often[case.kernel] == 1 else f"{_file(case)}: {case.kernel}" for case, _ in done)
+    return _lines([TABLE, *((name, *_cells(case, outcome)) for name, (case, outcome) in zip(names, done))])
 
 
-def _row(case: Case, outcome: Outcome) -> tuple[str, ...]:
+def _file(case: Case) -> str:
+    return Path(case.file).name
+
+
+def _cells(case: Case, outcome: Outcome) -> tuple[str, ...]:
+    """What stands behind the name."""
     from sim.engines import GUESSED_VALUES
     from trnprof.view import format as words
 
     values = {True: "right", False: "wrong", None: "n/a"}[outcome.right] if outcome.ran else "n/a"
     error = "" if outcome.error is None else f"{outcome.error:.1e}"
     return (
-        case.kernel,
         case.device,
         outcome.shapes,
         "exception" if outcome.known and outcome.right is not True else values,
