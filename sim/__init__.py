@@ -11,6 +11,7 @@ _PUBLIC = {
     "TensorSpec": "sim.launch",
     "PerRank": "sim.launch",
     "Options": "sim.compiler",
+    "error_bars": "sim.spread",
     "stand_ins": "sim.nki.shim",
     "Trace": "sim.trace",
     "device": "sim.spec",

@@ -25,6 +25,9 @@ A documented figure is taken as exact. 3 % is how far two independent readings o
 50 % is what the figures of a generation that nobody has measured are allowed.
 """
 
+SAMPLES = 32
+"""Machines that error bars are drawn from, unless asked for another number."""
+
 COUNTED_UNITS = frozenset(
     ("bytes", "GiB", "PE", "cores", "engines", "queues", "units", "links", "stacks", "banks", "registers")
 ) | {"passes", "count"}

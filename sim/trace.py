@@ -444,6 +444,8 @@ class Meta:
     """Emulated runs: name, shape, dtype and sha256 of each output."""
     what_if: Mapping[str, float] = field(default_factory=dict)
     """Figures that this emulation was given in place of the device's own."""
+    error_bars: Mapping[str, Any] = field(default_factory=dict)
+    """Where they were asked for: what `trnprof.spread.Bars.to_json` gives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import sim
 from sim.errors import InputError
 from trnprof import cli, readers, words
 from trnprof.commands.arguments import parse
+from trnprof.view import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "traces" / "kernels"
@@ -68,6 +69,21 @@ def test_run_json_is_what_sim_run_gives(capsys: pytest.CaptureFixture[str], tmp_
     assert found["trace"] == str(tmp_path / "kept")
     kept = json.loads(result(capsys, "summary", found["trace"], "--json")[0])
     assert {key: found[key] for key in kept} == kept
+
+
+def test_error_bars_are_printed_kept_and_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    kept = str(tmp_path / "kept")
+    out, _ = result(capsys, "run", SILU, *ARGS, "--error-bars", "3", "--no-values", "-o", kept)
+    trace = readers.open(kept)
+    bar = trace.meta.error_bars["latency_ns"]
+    span = words.interval(words.time(bar["low"] * 1000), words.time(bar["high"] * 1000))
+    assert f"({span})" in out
+    assert trace.meta.error_bars["verdict"]["sentence"].split()[0] in out
+    out, _ = result(capsys, "summary", kept, "--json")
+    assert json.loads(out)["error_bars"]["latency_ns"] == bar
+    assert span in Session(trace).meta.window.words
+    plain, _ = result(capsys, "run", SILU, *ARGS, "--no-values", "--json")
+    assert json.loads(plain)["error_bars"] is None
 
 
 def test_run_prints_the_verdict_and_where_the_trace_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

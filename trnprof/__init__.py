@@ -16,6 +16,7 @@ _HOMES = {
     "classify": ("trnprof.bounds", "classify"),
     "compare": ("trnprof.compare", "compare"),
     "critical_path": ("trnprof.critical", "critical_path"),
+    "error_bars": ("trnprof.spread", "error_bars"),
     "open": ("trnprof.readers", "open"),
     "run": ("sim", "run"),
     "save_baseline": ("trnprof.baseline", "save"),

@@ -151,6 +151,11 @@ def interval(low: str, high: str) -> str:
     return f"{number if number and high.endswith(NARROW + unit) else low} to {high}"
 
 
+def within(estimate: str, low: float, high: float) -> str:
+    """An estimated time with its interval in ps: `~38.3 µs (36.9 to 40.8 µs)`."""
+    return f"{estimate} ({interval(time(low), time(high))})"
+
+
 def quantity(value: float | None, unit: str) -> str:
     """A figure in the base unit that records carry: ps, ns, B, B/s, FLOP, FLOP/s, elem/s, FLOP/B, share or none."""
     write = _WRITERS.get(unit)

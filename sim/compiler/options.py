@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.errors import InputError
 
@@ -69,3 +69,10 @@ class Options:
             buffers=2 if legacy else 0,
             sbuf_figure=figure,
         )
+
+    def alternatives(self) -> dict[str, Options]:
+        """Each decision that nobody can know of a real compiler, taken the other way, by its name and new value."""
+        if self.generation != "legacy":
+            return {}
+        changes = {"hoist": not self.hoist, "distribute": not self.distribute, "buffers": 4 if self.buffers == 2 else 2}
+        return {f"{name}={value}": replace(self, **{name: value}) for name, value in changes.items()}

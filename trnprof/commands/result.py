@@ -40,6 +40,7 @@ def record(trace: Trace) -> dict[str, Any]:
         "latency_ns": (meta.window[1] - meta.window[0]) / 1000,
         "total_ns": meta.total_ps / 1000,
         "benchmark_ns": None if meta.benchmark_ps is None else meta.benchmark_ps / 1000,
+        "error_bars": dict(meta.error_bars) or None,
         "summary": summarize(trace),
         "engines": {
             ENGINE_NAMES[use.engine]: {"active_ns": use.active_ps / 1000, "instructions": use.instructions}
@@ -73,12 +74,13 @@ def _verdict(trace: Trace, whole: Verdict) -> str:
     meta, cores = trace.meta, words.plural(machine(trace).cores, "core")
     head = [
         f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
-        _lead(whole, meta.is_simulation),
+        _lead(whole, meta),
+        *([wrapped(meta.error_bars["verdict"]["sentence"], "  · ")] if meta.error_bars else []),
     ]
     return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if _tells(item, whole)])
 
 
-def _lead(whole: Verdict, estimated: bool) -> str:
+def _lead(whole: Verdict, meta: Meta) -> str:
     """The bound, how much of the time it takes, and how sure that is."""
     from trnprof.view import format as words
 
@@ -87,7 +89,8 @@ def _lead(whole: Verdict, estimated: bool) -> str:
     led_by = f" on {whole.engine}" if whole.engine else ""
     points = words.points(whole.scores[whole.bound], whole.scores[whole.runner_up])
     return (
-        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of {_time(whole.time_ps, estimated)}, "
+        f"{words.bound(whole.bound)}{led_by}: {words.share(whole.share)} of "
+        f"{_within(_time(whole.time_ps, meta.is_simulation), meta, 'latency_ns')}, "
         f"{words.ahead(points, words.bound(whole.runner_up).lower())}"
     )
 
@@ -106,6 +109,14 @@ def _time(ps: int, estimated: bool) -> str:
     from trnprof.view import format as words
 
     return words.estimate(words.time(ps), estimated and ps > 0)
+
+
+def _within(time: str, meta: Meta, name: str) -> str:
+    """A time with its error bars, where the trace has some."""
+    from trnprof.view import format as words
+
+    bar = meta.error_bars.get(name)
+    return words.within(time, bar["low"] * 1000, bar["high"] * 1000) if bar else time
 
 
 def _tells(evidence: Evidence, verdict: Verdict) -> bool:
@@ -136,8 +147,12 @@ def _facts(trace: Trace, whole: Verdict, kept: str | None) -> str:
     from trnprof.view import format as words
 
     meta, fields = trace.meta, summarize(trace)
-    times = {"kernel": whole.time_ps, "whole trace": meta.total_ps, "nki.benchmark": meta.benchmark_ps}
-    shown = {name: _time(ps, meta.is_simulation) for name, ps in times.items() if ps}
+    times = {
+        "kernel": (whole.time_ps, "latency_ns"),
+        "whole trace": (meta.total_ps, "total_ns"),
+        "nki.benchmark": (meta.benchmark_ps, "benchmark_ns"),
+    }
+    shown = {name: _within(_time(ps, meta.is_simulation), meta, field) for name, (ps, field) in times.items() if ps}
     rows = [
         ("time", _listed(shown)),
         ("HBM", _listed(_present(fields, BYTES, words.size))),

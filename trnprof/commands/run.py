@@ -5,10 +5,12 @@ import sys
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, TrnprofError, UsageError
+from sim.figures import SAMPLES
 from trnprof.commands import arguments, result
 from trnprof.commands.progress import shown
 from trnprof.commands.streams import columns, emit, emit_json, say
@@ -33,6 +35,15 @@ def _declare_options(parser: ArgumentParser) -> None:
     parser.add_argument("--no-values", action="store_true", help="shapes and times only; reads and computes no data")
     parser.add_argument(
         "--seed", type=arguments.natural, default=0, metavar="N", help="of generated tensors and of the RNG (0)"
+    )
+    parser.add_argument(
+        "--error-bars",
+        nargs="?",
+        type=arguments.natural,
+        const=SAMPLES,
+        default=0,
+        metavar="N",
+        help=f"intervals from N machines drawn within the spreads of the figures ({SAMPLES})",
     )
     parser.add_argument("-o", "--output", metavar="DIR", help="write the trace there; for a script, a folder a launch")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -74,6 +85,7 @@ def _run_kernel(args: Namespace) -> int:
         kernel = _kernel(args.target, args.device)
         inputs, scalars = _bound(kernel, named)
         run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **scalars)
+    run = _with_error_bars(run, args.error_bars)
     if args.output:
         _keep(run, Path(args.output))
     if args.json:
@@ -83,6 +95,15 @@ def _run_kernel(args: Namespace) -> int:
     if not args.output:
         say("the trace was not kept; -o DIR keeps it for trnprof web and tui")
     return _judged(run)
+
+
+def _with_error_bars(run: Run, samples: int) -> Run:
+    """The launch with the error bars of its trace, where any are asked for."""
+    if not samples:
+        return run
+    from trnprof.spread import with_error_bars
+
+    return replace(run, trace=with_error_bars(run.trace, samples))
 
 
 def _judged(run: Run) -> int:
@@ -128,13 +149,15 @@ def _keep(run: Run, path: Path) -> None:
 class Launches(list):
     """What a script launched: each is written and judged as soon as it has run, and its values are let go."""
 
-    def __init__(self, folder: str | None):
+    def __init__(self, folder: str | None, samples: int):
         super().__init__()
         self.folder = folder and Path(folder)
+        self.samples = samples
         self.code = 0
         """1 once a launch has shown something wrong."""
 
     def append(self, run: Run) -> None:
+        run = _with_error_bars(run, self.samples)
         kernel = run.trace.meta.kernel
         if self.folder and not self:
             _forget(self.folder)
@@ -164,7 +187,7 @@ def _run_script(args: Namespace) -> int:
         raise UsageError("--lnc needs FILE.py::KERNEL", remedy="a script says kernel[2]")
     if not script.is_file():
         raise InputError(f"{script}: no such file")
-    launches = Launches(args.output)
+    launches = Launches(args.output, args.error_bars)
     with (
         sim.stand_ins(args.device, values=not args.no_values, seed=args.seed) as setting,
         redirect_stdout(sys.stderr) if args.json else nullcontext(),

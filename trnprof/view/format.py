@@ -33,6 +33,7 @@ from trnprof.words import (
     share,
     size,
     time,
+    within,
     work,
 )
 
@@ -75,6 +76,7 @@ __all__ = [
     "tick",
     "ticks",
     "time",
+    "within",
     "work",
 ]
 

@@ -100,7 +100,7 @@ class Session:
             device=f"{words.plain(meta.device, 40)}, {words.plural(cores, 'core')}",
             estimated=meta.is_simulation,
             mark="emulated" if meta.is_simulation else "captured",
-            window=Fact("Kernel window", self.estimate(words.time(span)), span),
+            window=Fact("Kernel window", self._within(self.estimate(words.time(span)), "latency_ns"), span),
             total=Fact(
                 "Whole trace",
                 self.estimate(words.time(self.extent[1] - self.extent[0])),
@@ -120,6 +120,11 @@ class Session:
             parts.append(words.plural(len(self.trace.packets), "packet"))
         aside = self.trace.meta.quarantined
         return ", ".join([*parts, f"{words.plural(aside, 'row')} set aside" if aside else "0 dropped"])
+
+    def _within(self, time: str, name: str) -> str:
+        """A time of the whole trace with its error bars, where there are some."""
+        bar = self.trace.meta.error_bars.get(name)
+        return words.within(time, bar["low"] * 1000, bar["high"] * 1000) if bar else time
 
     def estimate(self, text: str) -> str:
         """The text with the mark of an estimate where the trace is emulated."""

@@ -1,0 +1,180 @@
+"""How sure an estimate is: the same program on many machines, the uncertain figures of each drawn from their spreads.
+
+Every figure that the times of the program depend on and that has a spread is drawn on its own from a triangular
+distribution: its value is the likeliest, nothing lies beyond its spread. Decisions of the compiler that nobody can know
+(`Options.alternatives`) are each taken the other way once, on the machine as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sim import compiler, dependences, schedule
+from sim.allocation import Placement
+from sim.compiler import Options
+from sim.dependences import Dependences
+from sim.errors import CapacityError, InputError
+from sim.figures import COUNTED_UNITS, SAMPLES, Figure
+from sim.program import Program
+from sim.record import record
+from sim.retiming import Recording, on_device, recording, retime
+from sim.spec import Device
+from sim.trace import Trace
+
+LOW, HIGH = 10, 90
+"""Percentiles of an interval."""
+
+DISTRIBUTION = "triangular within each figure's spread, figures drawn independently"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and what it may be instead; in one unit."""
+
+    value: float
+    """With every figure as it stands."""
+    low: float
+    """10 % of the samples are below; the value itself, where a spread goes one way only."""
+    high: float
+    least: float
+    """Of all samples and alternatives."""
+    most: float
+
+    @classmethod
+    def of(cls, value: float, samples: Iterable[float], others: Iterable[float] = ()) -> Interval:
+        """The interval of a value from its samples; `others` widen the full range only."""
+        drawn = np.array([value, *samples], float)
+        low, high = np.percentile(drawn[1:] if drawn.size > 1 else drawn, (LOW, HIGH))
+        whole = np.concatenate((drawn, np.fromiter(others, float)))
+        return cls(value, min(value, float(low)), max(value, float(high)), float(whole.min()), float(whole.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The program on one of the machines, or compiled another way."""
+
+    decision: str
+    """What the compiler does otherwise, as `hoist=False`; empty for a sample."""
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBars:
+    """The intervals of a launch."""
+
+    latency_ns: Interval
+    total_ns: Interval
+    benchmark_ns: Interval | None
+    samples: int
+    seed: int
+    figures: tuple[str, ...]
+    """Those drawn."""
+    decisions: dict[str, float]
+    """latency_ns under each decision taken the other way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program after the passes, with its places and dependences."""
+
+    program: Program
+    placement: Placement
+    found: Dependences
+
+
+def error_bars(
+    run: Trace | object, samples: int = SAMPLES, seed: int = 0, each: Callable[[Scenario], None] | None = None
+) -> ErrorBars:
+    """The intervals of a launch's times.
+
+    run    : a `sim.Run`, or an emulated trace that holds its program
+    each   : called with every scenario, for what else one wants to know of it
+    raises : UnsupportedError for a trace that holds no program
+    """
+    trace = run if isinstance(run, Trace) else run.trace
+    if samples < 1:
+        raise InputError(f"samples={samples}: at least one is needed")
+    drawn, others = [], {}
+    figures = uncertain(trace)
+    for scenario in scenarios(trace, samples, seed, figures):
+        if each is not None:
+            each(scenario)
+        if scenario.decision:
+            others[scenario.decision] = _times(scenario.trace)
+        else:
+            drawn.append(_times(scenario.trace))
+    own = _times(trace)
+    spans = [
+        None if own[k] is None else Interval.of(own[k], [d[k] for d in drawn], [o[k] for o in others.values()])
+        for k in range(len(own))
+    ]
+    return ErrorBars(*spans, samples, seed, tuple(figures), {name: times[0] for name, times in others.items()})
+
+
+def _times(trace: Trace) -> tuple[float, float, float | None]:
+    """latency_ns, total_ns, benchmark_ns."""
+    meta = trace.meta
+    benchmark = None if meta.benchmark_ps is None else meta.benchmark_ps / 1e3
+    return (meta.window[1] - meta.window[0]) / 1e3, meta.total_ps / 1e3, benchmark
+
+
+def uncertain(trace: Trace) -> dict[str, Figure]:
+    """The figures with a spread that the times of a trace depend on; a size says what fits, not how long it takes."""
+    figures = recording(trace).program.device.figures
+    asked = (figures[id] for id in sorted(retime(trace).read))
+    return {figure.id: figure for figure in asked if figure.spread is not None and figure.unit not in COUNTED_UNITS}
+
+
+def scenarios(trace: Trace, samples: int, seed: int, figures: dict[str, Figure]) -> Iterator[Scenario]:
+    """The program of a trace on sampled machines, then with each decision of its compiler taken the other way."""
+    source = recording(trace)
+    random = np.random.default_rng(seed)
+    compiled = _compiled(source.program, source.options, None)
+    for _ in range(samples):
+        machine = source.program.device.replace({id: draw(figure, random) for id, figure in figures.items()})
+        compiled = _compiled(on_device(source.program, machine), source.options, compiled)
+        yield Scenario("", _trace(source, compiled, trace, machine))
+    for decision, options in source.options.alternatives().items():
+        try:
+            other = _compiled(source.program, options, None)
+        except CapacityError:
+            continue  # a compiler cannot have done what does not fit
+        yield Scenario(decision, _trace(replace(source, options=options), other, trace, source.program.device))
+
+
+def draw(figure: Figure, random: np.random.Generator) -> float:
+    """A value of a figure within its spread."""
+    low, high = figure.spread
+    return float(random.triangular(low, min(max(figure.value, low), high), high)) if low < high else low
+
+
+def _compiled(program: Program, options: Options, before: _Compiled | None) -> _Compiled:
+    """The program after the passes; its dependences are those found before if it is the same but for costs."""
+    rewritten, placement = schedule.placed(compiler.rewrite(program, options), options)
+    if before is not None and _alike(rewritten, before.program) and _same_places(placement, before.placement):
+        return _Compiled(rewritten, placement, before.found)
+    return _Compiled(rewritten, placement, dependences.find(rewritten, placement))
+
+
+def _alike(one: Program, other: Program) -> bool:
+    """Whether two programs touch the same bytes in the same order on the same engines."""
+    columns = ("form", "core", "operand_start", "operands", "order")
+    if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns):
+        return False
+    return len(one.forms) == len(other.forms) and all(
+        (a.engine, a.roles, a.layouts, a.dma is None) == (b.engine, b.roles, b.layouts, b.dma is None)
+        for a, b in zip(one.forms, other.forms, strict=True)
+    )
+
+
+def _same_places(one: Placement, other: Placement) -> bool:
+    return np.array_equal(one.offset, other.offset) and np.array_equal(one.partition, other.partition)
+
+
+def _trace(source: Recording, compiled: _Compiled, trace: Trace, machine: Device) -> Trace:
+    made = record(schedule.time(compiled.program, compiled.placement, compiled.found, source.options))
+    given = {id: figure.value for id, figure in machine.figures.items() if figure.kind == "what-if"}
+    return replace(made, meta=replace(made.meta, source=trace.meta.source, what_if=given))
