@@ -88,7 +88,8 @@ class Placement:
     """int64[k, 2]: pairs of storages alive at the same time at the same bytes, of whatever partitions; the kernel chose
     both places."""
     strategies: Mapping[tuple[int, Memory], str] = field(default_factory=dict)
-    """How each core's memory was filled: `rings`, `pools`, `as resident`, `longest free`, `rotate`, `first fit`, `best fit`."""
+    """How each core's memory was filled: `rings`, `pools`, `as resident`, `longest free`, `rotate`, `first fit` or
+    `best fit`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class Bars:
     verdict: Verdict
     """On the whole trace, with every figure as it stands."""
     margin: Interval | None
-    """None without a verdict; else by how much the verdict's bound leads the strongest other one; below 0 where it does not."""
+    """None without a verdict; else by how much its bound leads the strongest other one, below 0 where it does not."""
     others: Mapping[str, int]
     """How many scenarios are bound by something else, by what."""
     scenarios: int
