@@ -21,6 +21,7 @@ _HOMES = {
     "run": ("sim", "run"),
     "save_baseline": ("trnprof.baseline", "save"),
     "summarize": ("trnprof.summary", "summarize"),
+    "validate": ("trnprof.validation", "validate"),
     "what_if": ("trnprof.whatif", "what_if"),
     "what_ifs": ("trnprof.whatif", "what_ifs"),
 }
