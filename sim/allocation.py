@@ -151,8 +151,9 @@ def _rooms(program: Program, options: Options) -> tuple[Room, Room]:
     device = program.device
     bank = int(device["psum_bank_bytes"])
     fallback = (("first fit", FIRST, 1), ("best fit", BEST, 1))
+    packing = (("rotate", ROTATE, 1), *fallback) if options.rotate else fallback
     return (
-        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, (("rotate", ROTATE, 1), *fallback), options.buffers),
+        Room(Memory.SBUF, int(device[options.sbuf_figure]), 0, packing, options.buffers),
         Room(Memory.PSUM, int(device["psum_partition_bytes"]), bank, (("rotate", ROTATE, bank), *fallback)),
     )
 

@@ -107,6 +107,7 @@ def schedule(program: Program, options: Options | None = None) -> Schedule:
 
 def placed(program: Program, options: Options) -> tuple[Program, Placement]:
     """The program with what SBUF cannot hold saved and brought back, and where its tiles lie."""
+    options = compiler.adapted(program, options)
     held = residency.reside(program, options)
     return held.program, allocation.place(held.program, options, held.offset)
 
@@ -115,6 +116,7 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
     """Start and end of every instruction of a placed program."""
     from sim.jit import schedule as jit
 
+    options = compiler.adapted(program, options)
     state = _state(program, placement, found, options)
     if jit.run(*state) < len(program):
         raise _deadlock(program, found, state.times[:, jit.START] < 0)

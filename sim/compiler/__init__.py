@@ -6,11 +6,14 @@ kernels went through an optimising middle end, whose steps are passes here.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sim.compiler.assignment import assign
 from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
 from sim.compiler.distribution import distribute
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
+from sim.compiler.ordering import is_straight, order
 from sim.compiler.packing import pack
 from sim.compiler.renaming import rename
 from sim.compiler.splitting import split
@@ -20,12 +23,15 @@ __all__ = [
     "UNBOUNDED",
     "WINDOWS",
     "Options",
+    "adapted",
     "assign",
     "dense_bytes",
     "distribute",
     "engines",
     "hoist",
+    "is_straight",
     "operand_roles",
+    "order",
     "pack",
     "rename",
     "rewrite",
@@ -49,4 +55,15 @@ def rewrite(program: Program, options: Options) -> Program:
         program = hoist(program, limit)
     if options.distribute:
         program = distribute(program, limit)
+    if options.straight:
+        program = order(program)
     return program
+
+
+def adapted(program: Program, options: Options) -> Options:
+    """The options as they apply to a program: straight-line code runs in one order, with addresses given in it."""
+    if not options.straight:
+        return options
+    if not is_straight(program):
+        return replace(options, straight=False)
+    return replace(options, windows=(1,) * len(options.windows), buffers=0, rotate=False)

@@ -100,3 +100,28 @@ def dead(program: Program, dropped: np.ndarray) -> np.ndarray:
         if not gone[index]:
             wanted.update(flat[k] for k in span if role[k] != Role.WRITE)
     return np.array(gone, bool)
+
+
+def permuted(program: Program, order: np.ndarray) -> Program:
+    """The program with its instructions in another order."""
+    counts = np.diff(program.operand_start)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    instruction = instructions_of_operands(program)
+    rows = np.argsort(place[instruction], kind="stable")
+    return replace(
+        program,
+        form=program.form[order],
+        source=program.source[order],
+        region=program.region[order],
+        core=program.core[order],
+        immediate=program.immediate[order] if program.immediate.size else program.immediate,
+        operand_start=np.concatenate(([0], np.cumsum(counts[order]))),
+        operands=program.operands[rows],
+        names={int(place[index]): name for index, name in program.names.items()},
+        born=place[np.clip(program.born, 0, len(order) - 1)],
+        findings=tuple(
+            replace(found, instruction=int(place[found.instruction])) if found.instruction >= 0 else found
+            for found in program.findings
+        ),
+    )

@@ -7,12 +7,11 @@ transfers of neighbouring iterations then become one instruction (facts of the t
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import groupby, pairwise
 
 import numpy as np
 
-from sim.compiler.columns import instructions_of_operands, operand_roles
+from sim.compiler.columns import operand_roles, permuted
 from sim.compiler.merging import merge_neighbours
 from sim.memory import Layout
 from sim.program import Program, Role
@@ -41,7 +40,7 @@ def distribute(program: Program, limit: int) -> Program:
             if scene.may_reorder(begin, found):
                 order[begin:end] = found
                 changed[begin:end] = True
-    return merge_neighbours(_permuted(program, order), changed) if changed.any() else program
+    return merge_neighbours(permuted(program, order), changed) if changed.any() else program
 
 
 def _loops(program: Program) -> list[tuple[int, int]]:
@@ -138,29 +137,4 @@ def _keeps_order(rows: list[tuple[int, int, int, bool]]) -> bool:
         later[0] < earlier[0] and (later[3] or earlier[3]) and later[1] < earlier[2] and earlier[1] < later[2]
         for place, later in enumerate(rows)
         for earlier in rows[:place]
-    )
-
-
-def _permuted(program: Program, order: np.ndarray) -> Program:
-    """The program with its instructions in another order."""
-    counts = np.diff(program.operand_start)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    instruction = instructions_of_operands(program)
-    rows = np.argsort(place[instruction], kind="stable")
-    return replace(
-        program,
-        form=program.form[order],
-        source=program.source[order],
-        region=program.region[order],
-        core=program.core[order],
-        immediate=program.immediate[order] if program.immediate.size else program.immediate,
-        operand_start=np.concatenate(([0], np.cumsum(counts[order]))),
-        operands=program.operands[rows],
-        names={int(place[index]): name for index, name in program.names.items()},
-        born=place[np.clip(program.born, 0, len(order) - 1)],
-        findings=tuple(
-            replace(found, instruction=int(place[found.instruction])) if found.instruction >= 0 else found
-            for found in program.findings
-        ),
     )

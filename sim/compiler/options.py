@@ -38,6 +38,10 @@ class Options:
     """Do not load or compute again what is still resident."""
     spill: bool = False
     """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
+    straight: bool = False
+    """Order loops that Python has unrolled for the engines, give addresses in that order and keep to it."""
+    rotate: bool = True
+    """Without slots: go on where the last tile ended, so that memory is used again late; else first fit."""
     buffers: int = 0
     """Slots that an allocation site gets for each of its tiles alive at once; 0 for one pool of all tiles."""
     sbuf_figure: str = "sbuf.usable_partition_bytes"
@@ -66,6 +70,7 @@ class Options:
             distribute=legacy,
             share=legacy,
             spill=legacy,
+            straight=legacy,
             buffers=2 if legacy else 0,
             sbuf_figure=figure,
         )
