@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -103,6 +103,7 @@ def run(
     values: bool = True,
     seed: int = 0,
     options: compiler.Options | None = None,
+    passes: Mapping[str, bool | int] | None = None,
     ranks: int = 1,
     **scalars: Any,
 ) -> Run:
@@ -112,6 +113,8 @@ def run(
     inputs  : ndarrays, torch or jax arrays, scalars; TensorSpec with values=False
     lnc     : physical cores of one logical core, 1 or 2; `kernel[2]` says the same
     values  : False traces shapes and time only, at full size, without touching data
+    options : what the compiler is taken to do; by default what it does for the kernel's API generation
+    passes  : single passes to switch, by the names of `sim.passes.PASSES`: {"hoist": False, "buffers": 4}
     ranks   : logical cores that run the kernel together, for its collectives; `PerRank` gives each its own input
     raises  : InputError, UnsupportedError, CapacityError with the kernel's source line
     """
@@ -126,7 +129,8 @@ def run(
         raise InputError(f"ranks={ranks}: at least one must run")
     asked = (target, values, seed, wrapped, grid, ranks, inputs, scalars)
     try:
-        return _run(asked, options or compiler.Options.for_generation(wrapped.generation))
+        options = options or compiler.Options.for_generation(wrapped.generation)
+        return _run(asked, options.switched(passes or {}))
     finally:
         stages.enter(None)
 
@@ -457,7 +461,8 @@ def recorded(kernel: Kernel, args: tuple, named: dict) -> Run:
     setting = shim.setting.get() or shim.Setting("trn2")
     device = environment.target_device(kernel.device or setting.device)
     lnc = environment.logical_cores(kernel.grid, kernel.__name__) if kernel.generation == "current" else 1
-    done = run(kernel, *args, device=device, lnc=lnc, values=setting.values, seed=setting.seed, **named)
+    rest = {"values": setting.values, "seed": setting.seed, "passes": setting.passes}
+    done = run(kernel, *args, device=device, lnc=lnc, **rest, **named)
     setting.launches.append(done)
     asked = next(filter(None, map(frameworks.framework, (*args, *named.values()))), None)
     return done if asked is None else replace(done, result=frameworks.in_framework(done.result, asked))

@@ -79,3 +79,30 @@ def test_memory_that_was_freed_first_is_used_again_first():
     offset = np.zeros(4, np.int64)
     assert aging.place(size, first, last, np.full(8, -1, np.int64), 0, offset) == 4
     assert offset.tolist() == [0, 4, 4, 0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=1, max_size=40),
+    st.sampled_from([4, 8]),
+    st.integers(9, 40),
+)
+def test_places_in_blocks_of_one_size_equal_those_of_the_plain_twin(tiles, block, room):
+    until, kind = np.full(room, -1, np.int64), np.zeros(-(-room // block), np.int64)
+    for now, (count, life) in enumerate(tiles):
+        plain, marked = until.tolist(), kind.tolist()
+        expected = naive.oldest(plain, marked, count, block, now)
+        found = aging.oldest(until, kind, count, block, now)
+        assert found == expected
+        assert kind.tolist() == marked
+        if found >= 0:
+            assert (until[found : found + count] < now).all()
+            until[found : found + count] = now + life
+
+
+def test_small_tiles_keep_to_a_block_until_it_is_empty():
+    until, kind = np.full(16, -1, np.int64), np.zeros(2, np.int64)
+    first = aging.oldest(until, kind, 1, 8, 0)
+    until[first] = 100
+    assert aging.oldest(until, kind, 8, 8, 1) == 8
+    assert aging.oldest(until, kind, 1, 8, 1) == 1
+    assert aging.oldest(until, kind, 2, 8, 1) == 8

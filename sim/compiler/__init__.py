@@ -17,9 +17,11 @@ from sim.compiler.ordering import is_straight, order
 from sim.compiler.packing import pack
 from sim.compiler.renaming import rename
 from sim.compiler.splitting import split
+from sim.passes import PASSES
 from sim.program import Program
 
 __all__ = [
+    "PASSES",
     "UNBOUNDED",
     "WINDOWS",
     "Options",
@@ -55,7 +57,7 @@ def rewrite(program: Program, options: Options) -> Program:
         program = hoist(program, limit)
     if options.distribute:
         program = distribute(program, limit)
-    if options.straight:
+    if options.straight and is_straight(program):
         program = order(program)
     return program
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sim.errors import InputError
+from sim.passes import given
 
 UNBOUNDED = 1 << 30
 """A window that no queue outgrows."""
@@ -75,9 +77,30 @@ class Options:
             sbuf_figure=figure,
         )
 
+    def switched(self, passes: Mapping[str, bool | int]) -> Options:
+        """These options with passes switched, by the names of `PASSES`.
+
+        raises: InputError for a name or a value that there is not
+        """
+        changes: dict[str, bool | int | tuple[int, ...]] = {}
+        for name, value in passes.items():
+            name, value = given(f"{name}={_word(value)}")
+            changes |= {"windows": (value,) * 4 + self.windows[4:]} if name == "window" else {name: value}
+        return replace(self, **changes)
+
     def alternatives(self) -> dict[str, Options]:
         """Each decision that nobody can know of a real compiler, taken the other way, by its name and new value."""
         if self.generation != "legacy":
             return {}
-        changes = {"hoist": not self.hoist, "distribute": not self.distribute, "buffers": 4 if self.buffers == 2 else 2}
-        return {f"{name}={value}": replace(self, **{name: value}) for name, value in changes.items()}
+        changes: dict[str, bool | int] = {
+            "hoist": not self.hoist,
+            "distribute": not self.distribute,
+            "share": not self.share,
+            "buffers": 4 if self.buffers == 2 else 2,
+            "window": 64 if self.windows[0] < 64 else 8,
+        }
+        return {f"{name}={_word(value)}": self.switched({name: value}) for name, value in changes.items()}
+
+
+def _word(value: bool | int) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,8 @@ class Setting:
     device: str
     values: bool = True
     seed: int = 0
+    passes: Mapping[str, bool | int] = field(default_factory=dict)
+    """Compiler passes that are switched."""
     launches: list[Any] = field(default_factory=list)
     """One `Run` a kernel launch, in order."""
 

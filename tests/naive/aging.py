@@ -30,3 +30,32 @@ def place(grains: list[int], first: list[int], last: list[int], room: int, block
         until[start : start + count] = [end] * count
         found.append(start)
     return found
+
+
+def oldest(until: list[int], kind: list[int], count: int, block: int, now: int) -> int:
+    """As its namesake, with the ages of all places in a list; marks the blocks that are taken in `kind`."""
+
+    def age(start: int) -> int:
+        return max(until[start : start + count])
+
+    def is_open(start: int) -> bool:
+        begin = start // block * block
+        return kind[start // block] == count or max(until[begin : begin + block]) < now
+
+    if count >= block:
+        places = range(0, len(until) - count + 1, block)
+    else:
+        places = [
+            start
+            for begin in range(0, len(until), block)
+            for start in range(begin, min(begin + block, len(until)) - count + 1, count)
+            if is_open(start)
+        ]
+    free = [(age(start), start) for start in places if age(start) < now]
+    free = free or [(age(start), start) for start in range(len(until) - count + 1) if age(start) < now]
+    if not free:
+        return -1
+    start = min(free)[1]
+    for number in range(start // block, -(-(start + count) // block)):
+        kind[number] = count
+    return start

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, TrnprofError, UsageError
 from sim.figures import SAMPLES
+from sim.passes import PASSES, given
 from trnprof.commands import arguments, result
 from trnprof.commands.progress import shown
 from trnprof.commands.streams import columns, emit, emit_json, say
@@ -44,6 +45,14 @@ def _declare_options(parser: ArgumentParser) -> None:
         default=0,
         metavar="N",
         help=f"intervals from N machines drawn within the spreads of the figures ({SAMPLES})",
+    )
+    parser.add_argument(
+        "--pass",
+        dest="passes",
+        action="append",
+        default=[],
+        metavar="NAME=on|off",
+        help="switch a compiler pass: " + "; ".join(f"{name}: {what}" for name, what in PASSES.items()),
     )
     parser.add_argument("-o", "--output", metavar="DIR", help="write the trace there; for a script, a folder a launch")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -84,7 +93,8 @@ def _run_kernel(args: Namespace) -> int:
     with redirect_stdout(sys.stderr) if args.json else nullcontext():
         kernel = _kernel(args.target, args.device)
         inputs, scalars = _bound(kernel, named)
-        run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, values=values, seed=args.seed, **scalars)
+        rest = {"values": values, "seed": args.seed, "passes": _passes(args)}
+        run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, **rest, **scalars)
     run = _with_error_bars(run, args.error_bars)
     if args.output:
         _keep(run, Path(args.output))
@@ -104,6 +114,14 @@ def _with_error_bars(run: Run, samples: int) -> Run:
     from trnprof.spread import with_error_bars
 
     return replace(run, trace=with_error_bars(run.trace, samples))
+
+
+def _passes(args: Namespace) -> dict[str, bool | int]:
+    """raises: UsageError that lists the passes"""
+    try:
+        return dict(map(given, args.passes))
+    except InputError as error:
+        raise UsageError(error.message, remedy=error.remedy) from None
 
 
 def _judged(run: Run) -> int:
@@ -193,7 +211,7 @@ def _run_script(args: Namespace) -> int:
         redirect_stdout(sys.stderr) if args.json else nullcontext(),
         _as_main(script, args.rest),
     ):
-        setting.launches = launches
+        setting.launches, setting.passes = launches, _passes(args)
         code = _exit_code(script, launches)
     if args.json:
         emit_json({"script": str(script), "exit_code": code, "launches": launches})

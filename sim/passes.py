@@ -1,0 +1,38 @@
+"""The names by which compiler passes are switched, in Python and on the command line."""
+
+from __future__ import annotations
+
+from sim.errors import InputError
+
+PASSES = {
+    "rename": "a tile that is overwritten as a whole gets a buffer of its own",
+    "pack": "transposes in a row share a PSUM bank and one copy",
+    "assign": "engines that the kernel leaves open are chosen as legacy compilers choose them",
+    "split": "parts of a tile that are never accessed together get places of their own",
+    "hoist": "equal values are computed once, where those of an allocation site fit into SBUF together",
+    "distribute": "statements of an affine loop run for all iterations in turn; small neighbours merge",
+    "share": "what is still resident is not loaded or computed again",
+    "spill": "tiles are saved and reloaded where SBUF cannot hold all",
+    "straight": "loops that Python has unrolled are list-scheduled, and run in that order",
+    "rotate": "without slots, memory is used again late; off: first fit",
+    "buffers": "slots that an allocation site gets for each tile alive at once; 0 for one pool",
+    "window": "instructions of an engine among which the oldest ready one goes first; 1 is in order",
+}
+"""What can be switched by name, and what each does; `buffers` and `window` take a number."""
+
+NUMBERS = ("buffers", "window")
+
+
+def given(text: str) -> tuple[str, bool | int]:
+    """`hoist=off`, `buffers=4` as a name and a value.
+
+    raises: InputError that lists what there is
+    """
+    name, _, value = text.partition("=")
+    switches = {"on": True, "off": False}
+    if name in NUMBERS and value.isdecimal() and int(value) >= NUMBERS.index(name):
+        return name, int(value)
+    if name in PASSES and name not in NUMBERS and value in switches:
+        return name, switches[value]
+    known = ", ".join(f"{name}={'N' if name in NUMBERS else 'on|off'}" for name in PASSES)
+    raise InputError(f"pass {text!r}", remedy=f"known: {known}")
