@@ -114,7 +114,7 @@ def _table(trace: Trace, found: list[WhatIf]) -> str:
     rows = [(*names, "time", "of now", "bound by", "")]
     for each in found:
         took = words.estimate(words.time(each.time_ps))
-        by = each.verdict.engine or words.BOUND_WORDS[each.verdict.bound]
+        by = each.verdict.engine or words.bound_name(each.verdict.bound)
         idle = f"{', '.join(each.idle)}: nothing depends on it" if each.idle else ""
         rows.append((*each.settings.values(), took, _ratio(each), by, idle))
     body = columns(rows, frozenset(range(len(names) + 2)))
@@ -140,13 +140,12 @@ def _one(trace: Trace, found: WhatIf) -> str:
 
     asked = ", ".join(f"{name}={value}" for name, value in found.settings.items())
     verdict, took = found.verdict, words.estimate(words.time(found.time_ps))
-    by = f" on {verdict.engine}" if verdict.engine else ""
     same = "still" if verdict.bound == found.before.bound else "then"
-    lead = (
-        f"{asked}: {took}, {_ratio(found)} of now; {same} {words.bound(verdict.bound).lower()}{by}, "
-        f"{words.points(verdict.share, verdict.scores[verdict.runner_up])} points ahead of "
-        f"{words.bound(verdict.runner_up).lower()}"
-    )
+    lead = f"{asked}: {took}, {_ratio(found)} of now; {same} {words.bound(verdict.bound).lower()}"
+    if verdict.bound and verdict.runner_up:
+        points = words.points(verdict.scores[verdict.bound], verdict.scores[verdict.runner_up])
+        by = f" on {verdict.engine}" if verdict.engine else ""
+        lead += f"{by}, {words.ahead(points, words.bound(verdict.runner_up).lower())}"
     idle = [wrapped(f"{name}: no time of this kernel depends on it", "  · ") for name in found.idle]
     evidence = [wrapped(item.sentence, "  · ") for item in verdict.evidence if item.bound == verdict.bound]
     notes = [wrapped(note, "  · ") for note in found.notes]
