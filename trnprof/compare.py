@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sim.figures import catalogue
 from sim.trace import NONE, Trace
 from trnprof.bounds import Verdict, judge
 from trnprof.critical import CAUSES, CriticalPath, critical_path
@@ -270,13 +271,20 @@ def warnings(before: Trace, after: Trace) -> Iterator[str]:
         first, then = ("emulated", "captured") if one.is_simulation else ("captured", "emulated")
         yield f"The first is {first}, the second {then}: a part of any change is the emulator's error."
     if one.what_if != other.what_if:
-        ids = sorted(id for id in {*one.what_if, *other.what_if} if one.what_if.get(id) != other.what_if.get(id))
+        changed = {id for id in {*one.what_if, *other.what_if} if one.what_if.get(id) != other.what_if.get(id)}
+        ids = sorted(id for id in changed if not _roots(id) & changed)
         yield f"Figures of the device were set: {', '.join(ids[:6])}{' and more' if len(ids) > 6 else ''}."
     yield from _shapes(before, after)
     yield from _values(before, after)
     for name, trace in (("first", before), ("second", after)):
         if trace.meta.quarantined:
             yield f"The {name} trace lacks {trace.meta.quarantined} rows that could not be read."
+
+
+def _roots(id: str) -> set[str]:
+    """Figures that a figure moves with."""
+    entry = catalogue().get(id)
+    return {root.removeprefix("/") for root in entry.follows} if entry else set()
 
 
 def _shapes(before: Trace, after: Trace) -> Iterator[str]:

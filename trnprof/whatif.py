@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
+from typing import TYPE_CHECKING
 
 from sim.errors import InputError, UnsupportedError
-from sim.retiming import Ideal, retime
 from sim.spec import Device, device
 from sim.trace import Trace
 from trnprof import coarse
 from trnprof.bounds import Verdict, classify
 from trnprof.regions import whole
 from trnprof.work import Index
+
+if TYPE_CHECKING:
+    from sim.retiming import Ideal
 
 Value = float | int | str
 
@@ -168,6 +171,8 @@ class _Machine:
         self.notes: tuple[str, ...] = ()
         self.was = trace
         if self.emulated:
+            from sim.retiming import retime
+
             self.was = retime(trace).trace
             self.device = device(trace.meta.device).replace(trace.meta.what_if)
             if _window(self.was) != _window(trace):
@@ -182,6 +187,8 @@ class _Machine:
         figures, ideal = changes(self.device, settings)
         moved = {name: self._moved_by(name, figures) for name in asked}
         if self.emulated:
+            from sim.retiming import retime
+
             done = retime(self.trace, figures, ideal)
             made, idle = done.trace, tuple(name for name, ids in moved.items() if ids and not ids & done.read)
         else:
@@ -225,6 +232,8 @@ class _Machine:
 
 def changes(table: Device, settings: Mapping[str, Value]) -> tuple[dict[str, Value], Ideal]:
     """(figures of the device, what is free or ignored) that settings stand for; InputError for one that none is."""
+    from sim.retiming import Ideal
+
     figures: dict[str, Value] = {}
     free, without = set(), set()
     for name, value in settings.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.trace import NONE, Engine, Trace
+from trnprof.compare import compare
 from trnprof.machine import Machine, machine
 from trnprof.missing import missing
 from trnprof.regions import window as kernel_window
@@ -18,6 +19,7 @@ from trnprof.view import format as words
 from trnprof.view import search
 from trnprof.view.cards import Cards
 from trnprof.view.links import Links
+from trnprof.view.paths import CompareCard, PathCard, Paths, SettingRow, WhatIfCard, compared, supposition
 from trnprof.view.records import (
     AreaCard,
     Card,
@@ -41,8 +43,12 @@ from trnprof.view.records import (
 from trnprof.view.tables import MOST_ROWS, Tables
 from trnprof.view.timeline import Timeline
 from trnprof.view.tracks import Row
+from trnprof.whatif import Value, WhatIf, what_if
 
 HOME_MARGIN = 0.015
+
+KEPT_WHAT_IFS = 4
+"""Answers that are kept, each with its trace."""
 
 
 class Session:
@@ -52,6 +58,7 @@ class Session:
         self.trace = trace
         self._charts: dict[str, Chart] = {}
         self._last_hits: Hits | None = None
+        self._what_ifs: dict[tuple, WhatIf] = {}
 
     @classmethod
     def open(cls, path: str | Path) -> Session:
@@ -202,6 +209,45 @@ class Session:
         """The dots of the roofline in words, the whole first; those that have no place on it last."""
         found = self.roofline(level)
         return tuple(self.tables.dot(point) for point in (*found.dots, *found.without))
+
+    # --- the way to the end, and other ways ------------------------------------------------------------------------
+
+    @cached_property
+    def paths(self) -> Paths:
+        return Paths(self.trace, self.tables.index)
+
+    def critical(self) -> PathCard:
+        """What the end of the trace hung on: causes, lines, loops, and the pieces to draw."""
+        return self.paths.card
+
+    def slack(self, row: int) -> str:
+        """How much later an instruction could end without moving the end, in words."""
+        self._check(row, len(self.trace.instructions))
+        return self.paths.slack(row)
+
+    def settings(self) -> tuple[SettingRow, ...]:
+        """What a what-if may change. raises : InputError for a trace of an unknown device"""
+        return self.paths.settings()
+
+    def what_if(self, settings: Mapping[str, Value]) -> WhatIfCard:
+        """What a change of settings would do. raises : as `trnprof.what_if`"""
+        return self.paths.supposed(self._supposed(settings))
+
+    def supposed(self, settings: Mapping[str, Value]) -> Session:
+        """The trace as it would be, to look at beside this one."""
+        return Session(self._supposed(settings).trace)
+
+    def _supposed(self, settings: Mapping[str, Value]) -> WhatIf:
+        key = supposition(settings)
+        if key not in self._what_ifs:
+            while len(self._what_ifs) >= KEPT_WHAT_IFS:
+                self._what_ifs.pop(next(iter(self._what_ifs)))
+            self._what_ifs[key] = what_if(self.trace, settings)
+        return self._what_ifs[key]
+
+    def compared_with(self, before: Session) -> CompareCard:
+        """What changed from another trace to this one."""
+        return compared(compare(before.trace, self.trace))
 
     # --- one thing ------------------------------------------------------------------------------------------------
 
