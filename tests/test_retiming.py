@@ -62,6 +62,11 @@ def test_unchanged_a_trace_is_the_same_again_from_memory_and_from_its_directory(
     check_equal(trace, retiming.retime(tracefile.read(tmp_path / "again")).trace)
 
 
+def test_the_sample_that_ships_can_be_timed_anew():
+    sample = tracefile.read(KERNELS.parent / "attention")
+    check_equal(sample, retiming.retime(sample).trace)
+
+
 def legacy(x):
     import neuronxcc.nki.language as nl
 
