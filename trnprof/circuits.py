@@ -86,8 +86,9 @@ def circuits(trace: Trace, row: np.ndarray, start: np.ndarray, end: np.ndarray) 
     took = since[following[begin]] - since[begin]
     for group in _ranked(walk, took):
         members = begin[group]
-        free = members[~taken[members]]
-        if free.size < LEAST or 2 * free.size < members.size:
+        before = np.concatenate(([0], np.cumsum(taken)))
+        known = before[following[members]] - before[members]
+        if 2 * known.sum() > (following[members] - members).sum():
             continue
         for first in members.tolist():
             taken[first : following[first]] = True
