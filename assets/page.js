@@ -2,7 +2,7 @@
 // The page around the timeline: state in the address, keys, pointer, selection. Dash fills the panel; this asks it to.
 (() => {
   const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source"];
-  const COLOURS = ["engine", "bound", "wait"], ADDRESS_MS = 200, SEARCH_MS = 120;
+  const COLOURS = ["engine", "bound", "wait", "path"], ADDRESS_MS = 200, SEARCH_MS = 120;
   let tl = null, start = null, st = null, drag = null, query = "", numbering = "", opened = null, addressed = 0, searching = 0;
   const pointers = new Map();
 

@@ -288,11 +288,11 @@ def test_marks_are_set_and_cleared():
 
 def test_c_goes_round_the_meanings_of_colour_and_the_picture_follows():
     inks = []
-    for count in range(4):
+    for count in range(5):
         app = press(*["c"] * count)
-        assert state(app).colour == ("engine", "bound", "wait", "engine")[count]
+        assert state(app).colour == ("engine", "bound", "wait", "path", "engine")[count]
         inks.append(app.picture.canvas.inks.copy())
-    assert (inks[0] == inks[3]).all()
+    assert (inks[0] == inks[4]).all()
     assert (inks[0] != inks[1]).any()
     assert (inks[1] != inks[2]).any()
 

@@ -103,10 +103,23 @@ def test_a_gap_that_waits_for_a_transfer_is_coloured_dma(session):
 
 
 def test_colour_follows_the_question(session):
-    by = {how: session.frame(Viewport(*session.home, 1000), ["c0.vector"], how) for how in ("engine", "bound", "wait")}
+    view = Viewport(*session.home, 1000)
+    by = {how: session.frame(view, ["c0.vector"], how) for how in ("engine", "bound", "wait")}
     assert by["engine"].colour.tolist() == [Engine.VECTOR]
     assert BOUNDS[by["bound"].colour[0]] == "compute"
     assert by["wait"].colour.tolist() == [NEUTRAL]
+
+
+def test_the_colour_of_the_path_shows_what_the_end_hung_on(session):
+    """Two matmuls, a reduction, an exponential and the store follow from one another; the weights came before."""
+    frame = session.frame(Viewport(*session.home, 1000), None, "path")
+    rows = session.critical().row
+    for track in ("c0.tensor", "c0.vector", "c0.scalar", "c0.sync"):
+        marks = marks_on(frame, track)
+        assert [frame.colour[k] != NEUTRAL for k in marks] == [bool(np.isin(frame.longest[k], rows)) for k in marks]
+    assert {frame.colour[k] for k in marks_on(frame, "c0.vector")} == {Engine.VECTOR}
+    cluster = session.frame(Viewport(0, 28 * US, 2), ["c0.tensor"], "path")
+    assert cluster.count.max() > 1 and set(cluster.colour.tolist()) <= {NEUTRAL, Engine.TENSOR}
 
 
 def test_labels_have_a_long_and_a_short_form(home):

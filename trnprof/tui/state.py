@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from trnprof.view.timeline import COLOURS
+
 NONE = -1
 NARROWEST_PS = 5_000
 """One cycle is many cells wide at 5 ns in view; nothing lies below it."""
@@ -19,7 +21,6 @@ PAN, PAN_FAR = 0.15, 0.6
 
 Screen = Literal["timeline", "roofline"]
 Overlay = Literal["", "help", "search", "goto", "track"]
-COLOURS = ("engine", "bound", "wait")
 
 
 @dataclass(frozen=True, slots=True)

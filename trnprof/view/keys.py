@@ -53,7 +53,7 @@ KEYS: tuple[Key, ...] = (
     Key("hide", ("x",), ("x",), "Tracks", "hide the track; again: show all", ("x",)),
     Key("move_down", ("J",), ("J",), "Tracks", "move the track down", ("J",)),
     Key("move_up", ("K",), ("K",), "Tracks", "move the track up", ("K",)),
-    Key("colour", ("c",), ("c",), "Show", "colour: engine, bound, wait", ("c",)),
+    Key("colour", ("c",), ("c",), "Show", "what colours say", ("c",)),
     Key("tab_1", ("1",), ("1",), "Show", "instruction", ("1",)),
     Key("tab_2", ("2",), ("2",), "Show", "verdict", ("2",)),
     Key("tab_3", ("3",), ("3",), "Show", "engines", ("3",)),

@@ -11,6 +11,7 @@ from threading import Lock
 import numpy as np
 
 from sim.trace import NONE, Engine, Trace, Wait
+from trnprof.critical import critical_path
 from trnprof.machine import Machine
 from trnprof.view import format as words
 from trnprof.view import tracks
@@ -22,8 +23,8 @@ from trnprof.view.records import ESTIMATE, KERNEL, WORK, Frame, Overview, Track,
 from trnprof.view.ribbon import Ribbon, ribbon
 from trnprof.view.tracks import Row
 
-COLOURS = ("engine", "bound", "wait")
-"""What colour can say, in the order in which `c` steps through."""
+COLOURS = ("engine", "bound", "wait", "path")
+"""What colour can say, in the order in which `c` steps through; path: who is on the critical path."""
 
 QUANTUM = 256
 """Frames begin and end at multiples of so many buckets, so that neighbouring views share them."""
@@ -206,7 +207,7 @@ class Timeline:
                 marks = lane.marks(t0, t1, bucket)
                 if marks.size:
                     parts.append(
-                        _Marks(position, number, row.track.kind, marks, self._colour(row.track, marks, colour))
+                        _Marks(position, number, row.track.kind, marks, self._colour(row.track, lane, marks, colour))
                     )
             if row.idle is not None:
                 idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket, self.window[0])))
@@ -216,7 +217,7 @@ class Timeline:
         """Idle time is told inside the kernel window only: outside of it nothing is waited for."""
         return max(t0, self.window[0]), max(min(t1, self.window[1]), max(t0, self.window[0]))
 
-    def _colour(self, track: Track, marks: np.ndarray, colour: str) -> np.ndarray:
+    def _colour(self, track: Track, lane: Lane, marks: np.ndarray, colour: str) -> np.ndarray:
         """Colour index of each mark of one lane."""
         start, body, longest, flags = (marks[:, k] for k in (0, 2, 6, 7))
         if track.kind == "bound":
@@ -225,7 +226,30 @@ class Timeline:
             return self.trace.regions.kind[longest]
         if colour == "bound":
             return self.ribbon(track.core).at((start + body) // 2)
-        return np.where((flags & WORK > 0) & (colour == "engine"), track.colour, NEUTRAL).astype(np.int8)
+        shown = flags & WORK > 0 if colour == "engine" else np.zeros(len(marks), bool)
+        if colour == "path":
+            shown = self._on_path(track, lane, marks)
+        return np.where(shown, track.colour, NEUTRAL).astype(np.int8)
+
+    def _on_path(self, track: Track, lane: Lane, marks: np.ndarray) -> np.ndarray:
+        """Whether the critical path runs through each mark: of a cluster, through half of its work."""
+        members = self._path.get(track.kind)
+        if members is None:
+            return np.zeros(len(marks), bool)
+        rows = lane.rows[members[lane.rows]]
+        begin = lane.columns.start[rows]
+        spent = np.concatenate(([0], np.cumsum(lane.columns.end[rows] - begin)))
+        inside = spent[np.searchsorted(begin, marks[:, 1])] - spent[np.searchsorted(begin, marks[:, 0])]
+        return np.where(marks[:, 4] > 1, 2 * inside >= np.maximum(1, marks[:, 5]), members[marks[:, 6]])
+
+    @cached_property
+    def _path(self) -> dict[str, np.ndarray]:
+        """Rows that the critical path runs through, by kind of track; bool [rows]."""
+        pieces, trace = critical_path(self.trace).segments, self.trace
+        rows, moved = np.zeros(len(trace.instructions), bool), np.zeros(len(trace.transfers) + 1, bool)
+        rows[pieces.row[pieces.row >= 0]] = True
+        moved[pieces.transfer[pieces.transfer >= 0]] = True
+        return {"instructions": rows, "transfers": moved[:-1], "packets": moved[trace.packets.transfer]}
 
     def _labels(self, parts: Sequence[_Marks]) -> np.ndarray:
         """Label codes of all marks, NONE where a track writes nothing."""
