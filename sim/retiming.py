@@ -94,8 +94,21 @@ def retime(trace: Trace, changes: Mapping[str, float | int | str] | None = None,
     return Retimed(replace(made, meta=meta), frozenset(watched.read))
 
 
+def elsewhere(trace: Trace, table: Device) -> Trace:
+    """The trace's program on another device, with the same calls and tiles.
+
+    raises : UnsupportedError for a trace that holds no program, or a device without a timing model; CapacityError
+             where it does not fit; InputError for an instruction that the device does not have
+    """
+    source = recording(trace)
+    if not table.emulated:
+        raise UnsupportedError(f"{table.title} has no timing model", remedy="only its roofline is known")
+    made = _timed(on_device(source.program, table), source.options, ACTUAL)
+    return replace(made, meta=replace(made.meta, source=trace.meta.source, outputs=trace.meta.outputs))
+
+
 def on_device(program: Program, device: Device) -> Program:
-    """The same calls as instructions of another device of the same kind."""
+    """The same calls as instructions of another device."""
     if len(program.calls) < len(program.forms):
         raise UnsupportedError("the program has instructions that no call made; only a kernel's own can be timed anew")
     layouts = (form.layouts for form in program.forms)

@@ -15,6 +15,7 @@ _HOMES = {
     "check_baseline": ("trnprof.baseline", "check"),
     "classify": ("trnprof.bounds", "classify"),
     "compare": ("trnprof.compare", "compare"),
+    "cost": ("trnprof.costs", "cost"),
     "critical_path": ("trnprof.critical", "critical_path"),
     "error_bars": ("trnprof.spread", "error_bars"),
     "open": ("trnprof.readers", "open"),
