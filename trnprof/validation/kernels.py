@@ -73,7 +73,7 @@ class Bench:
 
     def compare(self, record: Record) -> list[Outcome]:
         """The comparisons of a record, its time first, or why there are none."""
-        found = [*self._one(record, record.run, record.id)]
+        found = [] if record.instructions and record.run is None else [*self._one(record, record.run, record.id)]
         if record.ours is not None:
             found += self._one(record, record.ours, f"{record.id} (same algorithm, our code)")
         return found
