@@ -17,6 +17,7 @@ import numpy as np
 from sim import dtypes, spec
 from sim.compiler import Options
 from sim.errors import InputError, UnsupportedError
+from sim.explorer.columns import array
 from sim.figures import Figure
 from sim.memory import Layout, Storage
 from sim.program import Form, Program, Region
@@ -86,11 +87,24 @@ def table(recorded: Recording) -> pa.Table:
         "layouts": layouts.found,
         "texts": list(texts),
     }
-    arrays = {
-        name: pa.array([np.ascontiguousarray(columns[name], kind)], pa.list_(pa.from_numpy_dtype(kind)))
-        for name, kind in COLUMNS.items()
-    }
-    return pa.table({"head": pa.array([json.dumps(head)], pa.large_string()), **arrays})
+    arrays = {name: _listed(np.asarray(columns[name], kind)) for name, kind in COLUMNS.items()}
+    return pa.table({"head": _text(json.dumps(head)), **arrays})
+
+
+def _text(text: str) -> pa.LargeStringArray:
+    """A column of one row."""
+    import pyarrow as pa
+
+    coded = text.encode()
+    ends = np.array([0, len(coded)], np.int64)
+    return pa.LargeStringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(coded))
+
+
+def _listed(values: np.ndarray) -> pa.ListArray:
+    """A column of one row, the list of all values."""
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(array(np.array([0, values.size], np.int32)), array(values))
 
 
 def _instructions(program: Program, texts: Strings) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.explorer import OWN_PLACES, explorer_tables, stored_name
-from sim.explorer.columns import storable
+from sim.explorer.columns import array, storable, strings
 from sim.trace import TABLES, Finding, Meta, Strings, Table, Trace
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _fill(folder: Path, trace: Trace, summary: Mapping[str, Any] | None) -> None
         _write_table(folder / f"{file}.parquet", _beside(None, *own[file]))
     texts = [storable(text) for text in trace.strings]
     if texts:
-        _write_table(folder / f"{STRINGS}.parquet", pa.table({"text": pa.array(texts, pa.string())}))
+        _write_table(folder / f"{STRINGS}.parquet", pa.table({"text": strings(texts)}))
     _write_program(folder / f"{PROGRAM}.parquet", trace)
     index = {
         "format": FORMAT,
@@ -146,9 +146,9 @@ def _beside(theirs: pa.Table | None, name: str, table: Table) -> pa.Table:
 
     columns = {} if theirs is None else dict(zip(theirs.column_names, theirs.columns, strict=True))
     for column in table.present():
-        columns[stored_name(name, column)] = pa.array(table.column(column))
+        columns[stored_name(name, column)] = array(table.column(column))
     if not columns:
-        columns["row"] = pa.array(np.arange(len(table)))
+        columns["row"] = array(np.arange(len(table)))
     return pa.table(columns)
 
 

@@ -12,8 +12,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
+import sim.jit
+
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT.parent / "shared" / "profiles"
+
+# Plain twins check compiled code; that loops run as Python give the same has tests of its own.
+sim.jit.mode = sim.jit.COMPILED
 
 settings.register_profile(
     "house", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sim.explorer import events
-from sim.explorer.columns import Fields, Text, arrow_table, merge, ns, schema, storable, version
+from sim.explorer.columns import Fields, Text, array, arrow_table, merge, ns, schema, storable, version
 from sim.explorer.samples import sampled_tables
 from sim.trace import ENGINE_NAMES, TABLES, Trace
 
@@ -164,8 +164,6 @@ def _opcodes(trace: Trace) -> tuple[Fields, int]:
 
 def _kernel_instructions(trace: Trace) -> tuple[Fields, int]:
     """Names of the kernel's instructions with the lines that made them."""
-    import pyarrow as pa
-
     rows = trace.instructions
     pairs = np.unique(np.stack((rows.name, rows.source)), axis=1)
     pairs = pairs[:, (pairs >= 0).all(axis=0)]
@@ -175,7 +173,7 @@ def _kernel_instructions(trace: Trace) -> tuple[Fields, int]:
     fields: Fields = {
         "kernel_instruction_name": Text(pairs[0], trace.strings),
         "file_path": Text(row, tuple(path for path, _ in places)),
-        "line_number": pa.array(lines, mask=lines < 0),
+        "line_number": array(lines, lines < 0),
     }
     return fields, pairs.shape[1]
 

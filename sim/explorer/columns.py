@@ -123,10 +123,12 @@ def _arrow(value: Any, field: Field, rows: int) -> pa.Array:
     if isinstance(value, np.ndarray):
         if field.type == "int32":
             value = np.clip(value, np.iinfo(np.int32).min, np.iinfo(np.int32).max)
-        return pa.array(value, kind)
-    if isinstance(value, list):
-        return pa.array(value, kind)
-    return pa.array([value] * rows, kind)
+        return array(value.astype(kind.to_pandas_dtype(), copy=False)) if kind != pa.string() else pa.array(value, kind)
+    values = value if isinstance(value, list) else [value] * rows
+    if kind == pa.string():
+        return strings(values)
+    absent = np.array([each is None for each in values], bool)
+    return array(np.array([each or 0 for each in values], kind.to_pandas_dtype()), absent)
 
 
 def _words(text: Text) -> pa.DictionaryArray:
@@ -144,7 +146,27 @@ def _words(text: Text) -> pa.DictionaryArray:
     if text.absent is not None:
         place[-1] = words.setdefault(text.absent, len(words))
     indices = place[np.where(codes < 0, -1, codes)]
-    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(list(words), pa.string()))
+    return pa.DictionaryArray.from_arrays(array(indices, indices < 0), strings(list(words)))
+
+
+def array(values: np.ndarray, absent: np.ndarray | None = None) -> pa.Array:
+    """Numbers or truths as they lie in memory, but for those that are absent; `pyarrow.array` would import pandas."""
+    import pyarrow as pa
+
+    kind = pa.from_numpy_dtype(values.dtype)
+    held = np.packbits(values, bitorder="little") if values.dtype == bool else np.ascontiguousarray(values)
+    valid = None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(held)])
+
+
+def strings(texts: list[str | None]) -> pa.Array:
+    """Texts as Arrow has them."""
+    import pyarrow as pa
+
+    coded = [(text or "").encode() for text in texts]
+    offsets = pa.py_buffer(np.cumsum([0, *map(len, coded)], dtype=np.int32))
+    valid = pa.py_buffer(np.packbits(np.array([text is not None for text in texts], bool), bitorder="little"))
+    return pa.StringArray.from_buffers(len(texts), offsets, pa.py_buffer(b"".join(coded)), valid)
 
 
 def storable(text: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.explorer.columns import Fields, Text, merge, ns, rank, rate, span
+from sim.explorer.columns import Fields, Text, array, merge, ns, rank, rate, span
 from sim.trace import ENGINE_NAMES, NONE, Engine, Memory, QueueType, RegionKind, Trace
 
 SEMAPHORE_WAIT = "EVENT_SEMAPHORE"
@@ -228,7 +228,6 @@ def _dma_times(trace: Trace) -> Fields:
     linked = transfers.instruction != NONE
     if not linked.any():
         return {}
-    import pyarrow as pa
 
     count = len(trace.instructions)
     low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
@@ -238,9 +237,9 @@ def _dma_times(trace: Trace) -> Fields:
     start = ns(np.where(none, 0, low))
     wait = np.maximum(start - ns(trace.instructions.end_ps), 0)
     return {
-        "dma_trigger_start_ts": pa.array(start, mask=none),
-        "dma_trigger_end_ts": pa.array(ns(np.where(none, 0, high)), mask=none),
-        "dma_wait_time_ns": pa.array(wait, mask=none),
+        "dma_trigger_start_ts": array(start, none),
+        "dma_trigger_end_ts": array(ns(np.where(none, 0, high)), none),
+        "dma_wait_time_ns": array(wait, none),
     }
 
 

@@ -1,7 +1,10 @@
-"""Compiled loops. Their machine code is kept in a folder that is named after the source of all of them.
+"""Loops that are compiled where that pays, and run as the Python that they are where it does not.
 
-numba looks only at the file of a function to tell whether its code is stale; a function that calls into another file
-would keep the old code of that file.
+Compiling takes seconds, loading what was compiled before half of one; a kernel of some hundred instructions is through
+before that. The first call with much to do imports numba, and from then on everything is compiled.
+
+Machine code is kept in a folder that is named after the source of all loops: numba looks only at the file of a function
+to tell whether its code is stale; a function that calls into another file would keep the old code of that file.
 """
 
 from __future__ import annotations
@@ -9,12 +12,74 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
 
-import numba
+import numpy as np
 
 KEPT = 16
 """Folders of other versions that stay: several checkouts may be at work at once, and compiling takes a minute."""
+
+AUTO, COMPILED, PLAIN = "auto", "compiled", "plain"
+mode = AUTO
+"""COMPILED compiles everything, PLAIN nothing that can run as Python: for tests that compare the two."""
+
+
+class Loop:
+    """A function that numba can compile."""
+
+    def __init__(self, function: FunctionType, small: int, options: dict[str, Any]):
+        self.function = function
+        self.small = small
+        self.options = options
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._stays_plain(arguments[0]):
+            return self.plain(*map(_indexed, arguments))
+        return self.compiled(*arguments)
+
+    def _stays_plain(self, first: Any) -> bool:
+        if mode == AUTO:
+            return "compiled" not in vars(self) and np.size(first) <= self.small
+        return mode == PLAIN and self.small > 0
+
+    @cached_property
+    def plain(self) -> FunctionType:
+        """The function as Python, with the others that it calls as Python too."""
+        return self._with(lambda loop: loop.plain)
+
+    @cached_property
+    def compiled(self) -> Callable:
+        """The function as numba compiles it."""
+        return _numba().njit(**self.options)(self._with(lambda loop: loop.compiled))
+
+    def _with(self, form: Callable[[Loop], Callable]) -> FunctionType:
+        """The function with loops in one of their forms where it names them."""
+        known = self.function.__globals__
+        names = {name: form(known[name]) for name in self.function.__code__.co_names if type(known.get(name)) is Loop}
+        made = FunctionType(self.function.__code__, {**known, **names}, self.function.__name__)
+        made.__module__, made.__doc__ = self.function.__module__, self.function.__doc__
+        return made
+
+
+def njit(small: int = 0, **options: Any) -> Callable[[FunctionType], Loop]:
+    """Make a function a loop.
+
+    small   : elements of the first argument up to which it runs as Python, unless it has been compiled by then
+    options : numba's
+    """
+    return lambda function: Loop(function, small, options)
+
+
+def _indexed(argument: Any) -> Any:
+    """An array as what Python reads one element of in the least time."""
+    if isinstance(argument, np.ndarray) and argument.ndim and argument.size and argument.dtype.kind in "iu":
+        return memoryview(argument)
+    return argument
 
 
 def _sources() -> list[Path]:
@@ -22,7 +87,7 @@ def _sources() -> list[Path]:
     return [path for package in ("sim", "trnprof") for path in sorted((root / package / "jit").glob("*.py"))]
 
 
-def _folder() -> Path:
+def _folder(numba: ModuleType) -> Path:
     digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK}".encode())
     for path in _sources():
         digest.update(path.read_bytes())
@@ -30,10 +95,20 @@ def _folder() -> Path:
     return Path(home) / "trnprof" / "numba" / digest.hexdigest()[:16]
 
 
-def _keep_apart() -> None:
+@lru_cache(maxsize=1)
+def _numba() -> ModuleType:
+    """numba, where compiled code is kept apart."""
+    import numba
+
+    if not numba.config.CACHE_DIR:
+        _keep_apart(numba)
+    return numba
+
+
+def _keep_apart(numba: ModuleType) -> None:
     """Point numba at the folder of this source; where none can be made, numba finds a place of its own."""
     try:
-        folder = _folder()
+        folder = _folder(numba)
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK)
         earlier = sorted((f for f in folder.parent.iterdir() if f != folder), key=lambda f: f.stat().st_mtime)
@@ -43,7 +118,3 @@ def _keep_apart() -> None:
         numba.config.CACHE_DIR = str(folder)
         for old in earlier[:-KEPT]:
             shutil.rmtree(old, ignore_errors=True)
-
-
-if not numba.config.CACHE_DIR:
-    _keep_apart()

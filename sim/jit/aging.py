@@ -6,7 +6,8 @@ Memory is cut into grains; `until[g]` is the last instruction that uses the tile
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sim.jit import njit
 
 
 @njit(cache=True)

@@ -7,7 +7,8 @@ intervals taken at the moment, ascending; `count` of them are valid.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sim.jit import njit
 
 ROTATE = 0
 FIRST = 1
@@ -51,7 +52,7 @@ def find_gap(live_lo, live_hi, count, begin, request, rules, fixed):
     size, first, last = request
     strategy, limit, bank, align = rules
     best, best_room = -1, limit + 1
-    low = np.int64(begin)
+    low = begin + 0
     for k in range(count + 1):
         if k < count and live_hi[k] <= low:
             continue
@@ -97,7 +98,7 @@ def remove(live_lo, live_hi, count, low):
     return count - 1
 
 
-@njit(cache=True)
+@njit(cache=True, small=2000)
 def place(size, first, last, by_last, rules, fixed, offset):
     """Fill offset[t] for tiles in the order of their first instruction; the number of tiles placed.
 
@@ -105,21 +106,21 @@ def place(size, first, last, by_last, rules, fixed, offset):
     by_last           : int64[n], tiles sorted by `last`
     rules             : (strategy, limit in bytes, bank, alignment); ROTATE goes on where the last tile ended
     """
-    live_lo = offset.copy()
-    live_hi = offset.copy()
-    count, dead, pointer = np.int64(0), 0, np.int64(0)
-    for t in range(size.size):
+    live_lo = np.empty(len(offset), np.int64)
+    live_hi = np.empty(len(offset), np.int64)
+    count, dead, pointer = 0, 0, 0
+    for t in range(len(size)):
         while last[by_last[dead]] < first[t]:
             count = remove(live_lo, live_hi, count, offset[by_last[dead]])
             dead += 1
         request = (size[t], first[t], last[t])
         found = find_gap(live_lo, live_hi, count, pointer, request, rules, fixed)
         if found < 0 and rules[0] == ROTATE:
-            found = find_gap(live_lo, live_hi, count, np.int64(0), request, rules, fixed)
+            found = find_gap(live_lo, live_hi, count, 0, request, rules, fixed)
         if found < 0:
             return t
         offset[t] = found
         if rules[0] == ROTATE:
             pointer = found + size[t]
         count = insert(live_lo, live_hi, count, found, found + size[t])
-    return size.size
+    return len(size)

@@ -14,7 +14,8 @@ heads, nodes, edges, counters)` or those of them that they need; the tables are 
 """
 
 import numpy as np
-from numba import njit
+
+from sim.jit import njit
 
 BARE = {"_nrt": False}
 """All arrays outlive the call: references to them are not counted, which would cost a quarter of the time."""
@@ -64,8 +65,8 @@ WIDTH = 8
 FLAGS = 9
 """For BOX, whether every byte of the footprint is touched."""
 COLUMNS = 10
-BOX = np.int64(0)
-EVERYTHING = np.int64(1)
+BOX = 0
+EVERYTHING = 1
 RESERVED = 2
 
 # Flags of a node.
@@ -128,7 +129,7 @@ def locate(operands, layouts, storages, nodes, k):
     """Make BOX the footprint of operand k."""
     storage, offset, layout = operands[k, 0], operands[k, 1], operands[k, 2]
     pitch = storages[storage, S_PITCH]
-    partition, byte = np.int64(0), offset
+    partition, byte = 0, offset
     if pitch > 0:
         partition = offset // pitch
         byte = offset - partition * pitch
@@ -221,7 +222,7 @@ def add_edge(instructions, edges, counters, i, predecessor, kind, role, reuse):
             reuse &= known >> 4
     else:
         edge = counters[EDGES]
-        if edge == edges.size:
+        if edge == len(edges):
             counters[FULL] = FULL_EDGES
             return
         counters[EDGES] += 1
@@ -309,7 +310,7 @@ def keep(nodes, heads, counters, storages, group, i, role, first, last):
             else:
                 for list_ in range(2):
                     cut(nodes, heads, counters, list_, cell, BOX, low, high)
-        link(nodes, heads, counters, way, cell, BOX, low, high, i, np.int64(0))
+        link(nodes, heads, counters, way, cell, BOX, low, high, i, 0)
 
 
 @njit(cache=True, **BARE)
@@ -345,7 +346,7 @@ def settle(nodes, heads, counters, storages, before, storage):
             inherit(nodes, heads, counters, storages, storage, before[b])
 
 
-@njit(cache=True, **BARE)
+@njit(cache=True, small=12000, **BARE)
 def find(instructions, operands, roles, layouts, storages, before, heads, nodes, edges, counters):
     """Fill the edges of all instructions; 0, or what ran full."""
     for i in range(instructions.shape[1] - 1):
@@ -356,7 +357,7 @@ def find(instructions, operands, roles, layouts, storages, before, heads, nodes,
                 settle(nodes, heads, counters, storages, before, operands[k, 0])
         for step in range(3):
             for k in range(operand, end):
-                role, storage = np.int64(roles[k]), operands[k, 0]
+                role, storage = roles[k] + 0, operands[k, 0]
                 group = storages[storage, S_GROUP]
                 if group < 0 or (step > 0 and (role == READ) != (step == 1)):
                     continue
@@ -376,28 +377,28 @@ def find(instructions, operands, roles, layouts, storages, before, heads, nodes,
     return 0
 
 
-@njit(cache=True)
+@njit(cache=True, small=2000)
 def occupants(low, high, order, start, before):
     """Fill, CSR, the intervals that lay last at the bytes of each interval; the number of entries, or -1 when full.
 
     low, high : int64[s], bytes; order: int64[o], the intervals by first access
     start     : int64[o + 1] by place in `order`; before: int64[room]
     """
-    spans = np.empty((2 * order.size + 2, 3), np.int64)
-    count, filled = np.int64(0), 0
-    for place in range(order.size):
+    spans = np.empty((2 * len(order) + 2, 3), np.int64)
+    count, filled = 0, 0
+    for place in range(len(order)):
         start[place] = filled
         a, b = low[order[place]], high[order[place]]
         k = np.searchsorted(spans[:count, 1], a, side="right")
         j = k
         while j < count and spans[j, 0] < b:
-            if filled == before.size:
+            if filled == len(before):
                 return -1
             before[filled] = spans[j, 2]
             filled += 1
             j += 1
         count = overlay(spans, count, k, j, a, b, order[place])
-    start[order.size] = filled
+    start[len(order)] = filled
     return filled
 
 

@@ -3,8 +3,7 @@
 The tables are those of `sim.jit.schedule`.
 """
 
-from numba import njit
-
+from sim.jit import njit
 from sim.jit.schedule import (
     BIND,
     DONE,
@@ -26,7 +25,7 @@ from sim.jit.schedule import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, small=2000)
 def line_up(form, core, start, times, links, lists, queues, forms, transfers):
     """Put every instruction at its place, and every transfer on its row.
 
@@ -62,7 +61,7 @@ def line_up(form, core, start, times, links, lists, queues, forms, transfers):
             t += 1
 
 
-@njit(cache=True)
+@njit(cache=True, small=2000)
 def turn(start, predecessor, kind, gate, lists):
     """Turn predecessors into successors: where those of each instruction begin, and they themselves.
 
@@ -82,7 +81,7 @@ def turn(start, predecessor, kind, gate, lists):
             lists[at] = i * 16 + kind[e] + 4 * gate[e]
 
 
-@njit(cache=True)
+@njit(cache=True, small=18000)
 def spread(operands, operand_start, partition, pitch, forms, links, transfers, share, available):
     """Fill the DMA engine of each transfer's first partition; those between HBM and HBM take the engines in turn.
 

@@ -15,15 +15,14 @@ what comes from an unsigned table needs no look at its sign when it is an index 
     log   : [room, 6], loads of activation tables and changes of TensorE's clock in the order in which they were found
 """
 
-import numpy as np
-from numba import njit
+from sim.jit import njit
 
 BARE = {"_nrt": False}
 """All arrays outlive the call: references to them are not counted, which would cost a quarter of the time."""
 
 INLINE = {**BARE, "forceinline": True}
 
-FAR = np.int64(1) << np.int64(62)
+FAR = 1 << 62
 
 NONE = 0xFFFFFFFF
 """-1 as an uint32."""
@@ -469,7 +468,7 @@ def arrive(times, links, heaps, forms, cores, shared, transfers):
     return i
 
 
-@njit(cache=True, **BARE)
+@njit(cache=True, small=10000, **BARE)
 def run(times, links, lists, queues, heaps, forms, cores, shared, transfers, log):
     """Issue all instructions; returns how many could be, fewer than all when they wait for one another."""
     for q in range(queues.shape[0]):

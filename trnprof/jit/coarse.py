@@ -1,6 +1,6 @@
 """Start times that obey lower bounds on the distances between them."""
 
-from numba import njit
+from sim.jit import njit
 
 
 @njit(cache=True)

@@ -1,6 +1,6 @@
 """Slack, from the last instruction to the first."""
 
-from numba import njit
+from sim.jit import njit
 
 
 @njit(cache=True)

@@ -6,7 +6,8 @@ whole blocks where the screen cannot tell their rows apart. The answer is the sa
 """
 
 import numpy as np
-from numba import njit
+
+from sim.jit import njit
 
 FINE = 16
 COARSE = 256
@@ -51,7 +52,7 @@ LONE_BUCKETS = 2
 CELL_BUCKETS = 4
 """A row whose body spans LONE_BUCKETS is a mark of its own; smaller ones gather in cells of CELL_BUCKETS."""
 
-FAR = np.int64(1) << np.int64(62)
+FAR = 1 << 62
 """Later than any time, without overflow when a length is added."""
 
 

@@ -1,13 +1,14 @@
 """Sweeps over intervals that are sorted by start, as scalar loops."""
 
-import numpy as np
-from numba import njit
+from sim.jit import njit
+
+NEVER = -(1 << 63)
 
 
-@njit(cache=True)
+@njit(cache=True, small=20000)
 def merge_sorted(start, end, out_start, out_end):
     kept = 0
-    for i in range(start.size):
+    for i in range(len(start)):
         if end[i] <= start[i]:
             continue
         if kept and start[i] <= out_end[kept - 1]:
@@ -20,11 +21,10 @@ def merge_sorted(start, end, out_start, out_end):
     return kept
 
 
-@njit(cache=True)
+@njit(cache=True, small=20000)
 def union_sorted(start, end):
-    total = np.int64(0)
-    reach = np.int64(np.iinfo(np.int64).min)
-    for i in range(start.size):
+    total, reach = 0, NEVER
+    for i in range(len(start)):
         low = start[i] if start[i] > reach else reach
         if end[i] > low:
             total += end[i] - low
@@ -32,12 +32,12 @@ def union_sorted(start, end):
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, small=20000)
 def overlap_merged(a_start, a_end, b_start, b_end, out_start, out_end):
     kept = 0
     a = 0
     b = 0
-    while a < a_start.size and b < b_start.size:
+    while a < len(a_start) and b < len(b_start):
         low = a_start[a] if a_start[a] > b_start[b] else b_start[b]
         high = a_end[a] if a_end[a] < b_end[b] else b_end[b]
         if high > low:

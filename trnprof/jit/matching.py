@@ -1,7 +1,8 @@
 """Alignment of two sequences of instructions."""
 
 import numpy as np
-from numba import njit
+
+from sim.jit import njit
 
 GAP_ONE = 1
 GAP_OTHER = 2
