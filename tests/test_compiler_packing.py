@@ -115,3 +115,7 @@ def test_a_packed_copy_costs_one_fixed_part_and_goes_where_copies_go():
     )
     busy = [int((rows.end_ps - rows.start_ps)[rows.engine == Engine.SCALAR].sum()) for rows in (alone, packed)]
     assert 0 < busy[1] < busy[0]
+
+
+def test_a_packed_copy_says_so_by_name():
+    assert list(pack(traced(turned_first)).names.values()) == ["4 copies packed"] * (COUNT // 4)

@@ -183,6 +183,11 @@ def test_an_invariant_value_is_computed_once():
     assert calls(hoist(program, LIMIT))["tensor_scalar"] == 1
 
 
+def test_what_is_shared_or_merged_says_so_by_name():
+    assert f"done once for {ROWS}" in hoist(traced(invariant), LIMIT).names.values()
+    assert f"{ROWS} merged" in distribute(traced(row_sums), LIMIT).names.values()
+
+
 def test_values_of_a_site_that_do_not_fit_are_computed_again():
     assert calls(hoist(traced(invariant), 1024))["tensor_scalar"] == ROWS
 

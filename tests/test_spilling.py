@@ -97,3 +97,14 @@ def test_spilled_instructions_keep_the_source_line_of_what_needed_them():
     assert {trace.strings[int(code)].rsplit("/", 1)[-1].split(":")[0] for code in rows.source[added]} == {
         "test_spilling.py"
     }
+
+
+def test_what_the_compiler_added_says_so_by_name():
+    trace = traced(twice_computed).trace
+    rows = trace.instructions
+    names = [trace.strings[int(code)] or "" for code in rows.name]
+    for column, word in ((rows.spill_save_bytes, "spill save"), (rows.spill_reload_bytes, "spill reload")):
+        assert {names[row].startswith(word) for row in np.flatnonzero(column)} == {True}
+    repeats = traced(twice_loaded).trace
+    repeated = [repeats.strings[int(code)] or "" for code in repeats.instructions.name]
+    assert sum(name.startswith("repeat of load") for name in repeated) > 0

@@ -23,6 +23,8 @@ class Emission:
         self._made: dict[tuple, int] = {}
         self._like: dict[int, int] = {}
         """Form of the old program that each derived one is made of."""
+        self._names: dict[int, str] = {}
+        """What the compiler did, of new instructions."""
         self._form: list[int] = []
         self._old: list[int] = []
         """Instruction of the old program whose source, region and core each has."""
@@ -32,8 +34,13 @@ class Emission:
         """New number of each old instruction, of the next one where it is gone."""
         self._gone = np.zeros(len(program), bool)
 
-    def emit(self, form: int, index: int, operands: list[list[int]], old: bool = False) -> None:
-        """Append an instruction for, or with old=True in the place of, an old one."""
+    def emit(self, form: int, index: int, operands: list[list[int]], old: bool = False, name: str = "") -> None:
+        """Append an instruction for, or with old=True in the place of, an old one.
+
+        name : says what the compiler did, where the kernel gave no name
+        """
+        if name:
+            self._names[len(self._form)] = name
         if old:
             self._place[index] = len(self._form)
         self._form.append(form)
@@ -69,7 +76,8 @@ class Emission:
     def move(self, target: int, source: int, spilled: str, index: int) -> None:
         """Copy a whole storage: `save` or `reload`."""
         dst, src = self.storages[target].layout, self.storages[source].layout
-        self.emit(self._transfer(dst, src, spilled), index, [[target, 0, dst.index], [source, 0, src.index]])
+        rows = [[target, 0, dst.index], [source, 0, src.index]]
+        self.emit(self._transfer(dst, src, spilled), index, rows, name=f"spill {spilled} {self.storages[source].name}")
 
     def _transfer(self, dst: Layout, src: Layout, spilled: str) -> int:
         key = (dst, src, spilled)
@@ -123,7 +131,8 @@ class Emission:
             immediate=program.immediate[old] if program.immediate.size else program.immediate,
             operand_start=np.array(self._start, np.int64),
             operands=np.array(self._operands, np.int64).reshape(-1, 3),
-            names={int(place[index]): name for index, name in program.names.items() if not self._gone[index]},
+            names=self._names
+            | {int(place[index]): name for index, name in program.names.items() if not self._gone[index]},
             order=order,
             born=born,
             findings=tuple(

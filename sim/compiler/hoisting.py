@@ -6,7 +6,7 @@ each allocation site whose distinct repeated values fit into SBUF together (fact
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -32,8 +32,15 @@ def hoist(program: Program, limit: int) -> Program:
     instruction = instructions_of_operands(program)
     dropped[instruction[aliased & writes]] = True
     dropped[instruction[~aliased & writes]] = False
-    program = replace(program, operands=operands)
+    program = replace(program, operands=operands, names=_named(program, shared, instruction, writes) | program.names)
     return keep(program, ~dead(program, dropped))
+
+
+def _named(program: Program, shared: dict[int, int], instruction: np.ndarray, writes: np.ndarray) -> dict[int, str]:
+    """Says of the instructions whose result is shared how many tiles it stands for."""
+    count = Counter(shared.values())
+    rows = np.flatnonzero(writes & np.isin(program.operands[:, 0], list(count)))
+    return {int(instruction[row]): f"done once for {count[int(program.operands[row, 0])] + 1}" for row in rows.tolist()}
 
 
 def _shared(program: Program, values: Values, limit: int) -> dict[int, int]:

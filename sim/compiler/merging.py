@@ -68,7 +68,8 @@ def _finished(
         immediate=program.immediate[kept] if program.immediate.size else program.immediate,
         operand_start=np.array(start, np.int64),
         operands=np.array(operands, np.int64).reshape(-1, 3),
-        names={int(place[index]): name for index, name in program.names.items()},
+        names={number: f"{len(group)} merged" for number, group in enumerate(groups) if len(group) > 1}
+        | {int(place[index]): name for index, name in program.names.items()},
         born=place[np.clip(program.born, 0, len(place) - 1)],
         findings=tuple(
             replace(found, instruction=int(place[found.instruction])) if found.instruction >= 0 else found

@@ -216,4 +216,4 @@ class _Packing:
             (count, source),
             lambda old: replace(merged(self.program.device, old, count), layouts=(old.layouts[0], source) * count),
         )
-        self.out.emit(form, index, operands, old=True)
+        self.out.emit(form, index, operands, old=True, name=f"{count} copies packed")

@@ -230,7 +230,8 @@ class _Walk:
         if tile.loads is not None:
             for form, operands in tile.loads:
                 again = [[tile.number, *operands[1:3]], *(operands[k : k + 3] for k in range(3, len(operands), 3))]
-                self.out.emit(self.out.variant(form, "repeat"), index, again)
+                name = f"repeat of load {self.out.storages[storage].name}"
+                self.out.emit(self.out.variant(form, "repeat"), index, again, name=name)
         else:
             self.out.move(tile.number, tile.home, "reload", index)
 
