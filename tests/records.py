@@ -1,4 +1,6 @@
-"""Run published kernels whose latency was measured, and compare: `python tests/records.py FOLDER [PATTERN] [--json]`.
+"""Run published kernels whose latency was measured, and compare.
+
+    python -m tests.records FOLDER [PATTERN] [--json] [--ablate] [-o docs/timing.md]
 
 FOLDER holds checkouts of the public repositories that the records name. Nothing of them is kept here: a record says
 where its kernel lies, and this file what it is called with. Estimates are compared like with like: a profile's
@@ -19,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import sim
+import trnprof
 from sim.compiler import Options
 from sim.errors import TrnprofError
+from tests import records_page, records_words
 
 FACTS = Path(__file__).resolve().parents[2] / "shared" / "facts" / "measured_dev.json"
 FP32, BF16 = "float32", "bfloat16"
@@ -124,8 +128,17 @@ def plan(record: dict, folder: Path) -> tuple[Callable[[], sim.Run], str] | None
     return named.get(name)
 
 
-def compare(record: dict, folder: Path) -> dict | None:
-    """One row of the table, None for a record that names no public kernel."""
+def counters(result: sim.Run, extra: dict) -> dict[str, tuple[float, float]]:
+    """Name of Explorer's Summary -> ours and the record's, of those that the record has."""
+    ours = trnprof.summarize(result.trace)
+    return {name: (float(ours.get(name) or 0), float(extra[name])) for name in records_page.UNITS if name in extra}
+
+
+def compare(record: dict, folder: Path, ablate: bool = False) -> dict | None:
+    """One row of the table, None for a record that names no public kernel.
+
+    ablate : also the errors with one pass or figure changed
+    """
     found = plan(record, folder)
     if found is None:
         return None
@@ -138,8 +151,11 @@ def compare(record: dict, folder: Path) -> dict | None:
         return row | {"failed": f"{type(error).__name__}: {error}"}
     row["estimate_us"] = getattr(result, which) / 1e3
     row["error"] = row["estimate_us"] / row["measured_us"] - 1
+    row["counters"] = counters(result, record.get("extra", {}))
     row["instructions"] = len(result.program)
     row["seconds"] = time.perf_counter() - start
+    if ablate:
+        row["ablation"] = dict(records_page.ablated(result, which, row["measured_us"]))
     return row
 
 
@@ -148,17 +164,23 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("pattern", nargs="?", default=".")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ablate", action="store_true", help="also what each pass and group of figures explains")
+    parser.add_argument("-o", "--output", type=Path, help="write the page there")
     parser.add_argument("--facts", type=Path, default=FACTS, help="the measurements")
     asked = parser.parse_args()
     records = json.loads(asked.facts.read_text())["records"]
     rows = []
     for record in records:
-        if re.search(asked.pattern, record["id"]) and (row := compare(record, asked.folder)) is not None:
+        if re.search(asked.pattern, record["id"]) and (row := compare(record, asked.folder, asked.ablate)) is not None:
             rows.append(row)
             if not asked.json:
                 print(line(row), flush=True)
     if asked.json:
         print(json.dumps(rows, indent=1))
+    if asked.ablate and not asked.json:
+        print(records_page.table(rows))
+    if asked.output:
+        asked.output.write_text(records_page.page(rows, *records_words.PARTS))
     done = [abs(row["error"]) for row in rows if "error" in row]
     if done:
         print(f"{len(done)} of {len(rows)} ran, mean absolute error {sum(done) / len(done):.1%}", file=sys.stderr)
