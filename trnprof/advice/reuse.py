@@ -68,7 +68,7 @@ def reloads(subject: Subject) -> Iterator[Advice]:
             continue
         part = excess / tensor.loaded
         saved = {MEMORY: memory_ps(subject, tensor.loads, part)} | issue_ps(subject, tensor.loads, part)
-        times = words.digits(tensor.loaded / tensor.size, 2)
+        times = _times(tensor.loaded / tensor.size)
         rows = triggers(subject, tensor.loads)
         yield subject.tell(
             "reloads",
@@ -80,6 +80,10 @@ def reloads(subject: Subject) -> Iterator[Advice]:
             f"{GUIDE}, Opt #1",
             [f"{plural(tensor.loads.size, 'load')} of {tensor.name}, {words.size(excess)} of them again"],
         )
+
+
+def _times(factor: float) -> str:
+    return words.count(round(factor)) if abs(factor - round(factor)) < 0.05 else words.digits(factor, 2)
 
 
 def _keep(subject: Subject, tensor: Traffic) -> str:

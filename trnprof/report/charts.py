@@ -50,15 +50,15 @@ def write(chart: Chart, path: str | os.PathLike[str], theme: str = "light") -> P
 
 
 def _svg(chart: Chart, theme: str) -> bytes:
-    return to_svg(lay_out(chart), _hex(theme)).encode()
+    return to_svg(lay_out(chart), css_free(theme)).encode()
 
 
 def _png(chart: Chart, theme: str) -> bytes:
-    return to_png(lay_out(chart), _hex(theme))
+    return to_png(lay_out(chart), css_free(theme))
 
 
 def _pdf(chart: Chart, theme: str) -> bytes:
-    return to_pdf(lay_out(chart), _hex(theme))
+    return to_pdf(lay_out(chart), css_free(theme))
 
 
 def _html(chart: Chart, theme: str) -> bytes:
@@ -109,7 +109,8 @@ def _inert(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
-def _hex(theme: str) -> Callable[[str], str]:
+def css_free(theme: str) -> Callable[[str], str]:
+    """Tokens of the palette as hex colours, for pictures that stand alone."""
     return lambda token: HATCH if token == "hatch" else THEME_COLOURS[theme][token]
 
 

@@ -5,6 +5,7 @@ No script and nothing from elsewhere; colours follow the reader's light or dark 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from trnprof.roofline import Chart
 
 TOKENS = (
-    "bg", "surface", "hover", "line", "text", "text-2", "text-3", "accent", "compute", "memory_bandwidth",
+    "bg", "surface", "hover", "line", "line-2", "text", "text-2", "text-3", "accent", "compute", "memory_bandwidth",
     "memory_capacity", "network", "latency", "bad", "mark",
 )  # fmt: skip
 
-_STYLE = """
+STYLE = """
 body { margin: 0; background: var(--bg); color: var(--text); font: 13px/18px FONT; }
 main { max-width: 1176px; margin: 0 auto; padding: 0 0 40px; }
 svg { display: block; width: 100%; height: auto; }
@@ -62,7 +63,7 @@ def page(title: str, picture: str, body: str, dots: int, theme: str | None = Non
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
-<style>{_colours(theme)}{_STYLE.replace("FONT", FONT)}{_links(dots)}</style>
+<style>{colours(theme)}{STYLE.replace("FONT", FONT)}{_links(dots)}</style>
 </head>
 <body>
 <main>
@@ -74,9 +75,16 @@ def page(title: str, picture: str, body: str, dots: int, theme: str | None = Non
 """
 
 
-def _colours(theme: str | None) -> str:
+def colours(theme: str | None, more: Sequence[str] = ()) -> str:
+    """The palette as CSS variables.
+
+    theme : None follows the reader on screen
+    more  : tokens beside those that a chart needs
+    """
+
     def block(name: str) -> str:
-        return ":root { " + " ".join(f"--{token}: {THEME_COLOURS[name][token]};" for token in TOKENS) + " }"
+        tokens = dict.fromkeys((*TOKENS, *more))
+        return ":root { " + " ".join(f"--{token}: {THEME_COLOURS[name][token]};" for token in tokens) + " }"
 
     if theme is not None:
         return block(theme)

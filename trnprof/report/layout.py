@@ -34,18 +34,21 @@ COLUMNS = (
 """Heading, place from the margin, and anchor."""
 
 
-def lay_out(chart: Chart, table: bool = True) -> Scene:
+def lay_out(chart: Chart, table: bool = True, title: bool = True, height: float = PLOT_HEIGHT) -> Scene:
     """The whole picture of a chart.
 
-    table : with the numbers of every dot below the plot
+    table  : with the numbers of every dot below the plot
+    title  : with the title and the verdict above it
+    height : of the plot, px
     """
     marks: list[Mark] = []
-    y = MARGIN + 18
-    marks.append(Text(MARGIN, y, shorten(chart.title, WIDTH - 2 * MARGIN, 19, True), 19, "text", bold=True))
-    for line in wrap(chart.subtitle, READING_WIDTH, 13):
-        y += 20
-        marks.append(Text(MARGIN, y, line, 13, "text-2"))
-    plot = Plot(MARGIN + LEFT_ROOM, y + 26, WIDTH - MARGIN - RIGHT_ROOM, y + 26 + PLOT_HEIGHT, chart.x, chart.y)
+    y = MARGIN + 18 if title else 0.0
+    if title:
+        marks.append(Text(MARGIN, y, shorten(chart.title, WIDTH - 2 * MARGIN, 19, True), 19, "text", bold=True))
+        for line in wrap(chart.subtitle, READING_WIDTH, 13):
+            y += 20
+            marks.append(Text(MARGIN, y, line, 13, "text-2"))
+    plot = Plot(MARGIN + LEFT_ROOM, y + 26, WIDTH - MARGIN - RIGHT_ROOM, y + 26 + height, chart.x, chart.y)
     roofs, taken = draw_roofs(chart, plot, rooms(chart, plot))
     marks += [*draw_axes(plot), *roofs, *draw_dots(chart, plot, taken, lines_of(roofs))]
     y = plot.bottom + 72

@@ -18,6 +18,7 @@ from trnprof.roofline import Chart, chart
 from trnprof.view import format as words
 from trnprof.view import search
 from trnprof.view.cards import Cards
+from trnprof.view.findings import AdviceCard, Assumption, advice_cards, assumptions
 from trnprof.view.links import Links
 from trnprof.view.paths import CompareCard, PathCard, Paths, SettingRow, WhatIfCard, compared, supposition
 from trnprof.view.records import (
@@ -248,6 +249,20 @@ class Session:
     def compared_with(self, before: Session) -> CompareCard:
         """What changed from another trace to this one."""
         return compared(compare(before.trace, self.trace))
+
+    # --- what to do about it --------------------------------------------------------------------------------------
+
+    @cached_property
+    def _advice(self) -> tuple[AdviceCard, ...]:
+        return advice_cards(self.trace)
+
+    def advice(self) -> tuple[AdviceCard, ...]:
+        """What would make the kernel faster, the largest gain first; empty when no rule has a complaint."""
+        return self._advice
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The roofs and the guessed figures that all of it rests on, with their sources."""
+        return assumptions(self.trace, self.machine)
 
     # --- one thing ------------------------------------------------------------------------------------------------
 
