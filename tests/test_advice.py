@@ -83,6 +83,27 @@ def test_what_is_repeated_under_a_loop_names_the_loop():
     assert found.count == 16
 
 
+@each_pair
+def test_gains_from_the_traces_own_times_are_near_as_well(pair):
+    """As of a captured profile, which cannot be emulated anew."""
+    fault, twin = run_of(pair, "fault"), run_of(pair, "twin")
+    found = [advice for advice in advise(fault.trace, retime=False) if advice.rule == pair.rule]
+    assert found and not any(advice.retimed for advice in found)
+    gain, saved = sum(advice.gain_ns for advice in found), fault.latency_ns - twin.latency_ns
+    low, high = FOUND_OF_SAVED
+    assert low * saved <= gain <= high * saved
+
+
+def test_a_gain_by_emulation_says_with_which_settings_and_agrees_with_the_what_if():
+    fault = run_of(next(pair for pair in PAIRS if pair.rule == "single_buffer"), "fault").trace
+    found = told(fault, "single_buffer")[0]
+    assert found.retimed
+    assert found.what_if == (("buffers", "unlimited"),)
+    again = trnprof.what_if(fault, dict(found.what_if))
+    assert found.gain_ps == again.before_ps - again.time_ps
+    assert "Emulated anew with buffers=unlimited" in found.how
+
+
 # --- the vendor's case: three versions of one product ---------------------------------------------------------------
 
 
@@ -128,12 +149,12 @@ def test_advice_on_the_first_step_leads_to_the_second():
 
 
 def test_advice_on_the_second_step_leads_to_the_third():
-    """Two buffers for a block first of all; then b loaded less often, in longer rows."""
+    """Two buffers for a block, which takes nearly all the way; b is still loaded eight times."""
     second = advise(step("in_blocks").trace)
-    assert second[0].rule == "single_buffer"
+    assert [advice.rule for advice in second[:2]] == ["single_buffer", "reloads"]
     assert "inside the loop" in second[0].fix
-    assert second[0].gain_ns > 0.5 * (step("in_blocks").latency_ns - step("overlapped").latency_ns)
-    assert {"reloads", "small_descriptors"} < {advice.rule for advice in second}
+    saved = step("in_blocks").latency_ns - step("overlapped").latency_ns
+    assert second[0].gain_ns == pytest.approx(saved, rel=0.1)
 
 
 def test_nothing_is_left_to_say_on_the_third():

@@ -59,6 +59,7 @@ def single_buffer(subject: Subject) -> Iterator[Advice]:
         PSUM_REMEDY if psum else SBUF_REMEDY,
         f"{GUIDE}, Opt #4",
         [f"{words.listing([words.ENGINE_WORDS[e] for e in np.unique(ins.engine[waited])])}: {what}"],
+        {"buffers": "unlimited"},
     )
 
 

@@ -121,6 +121,7 @@ def table_thrash(subject: Subject) -> Iterator[Advice]:
         "makes sigmoid, tanh and silu); square, rsqrt and reciprocal can go to VectorE",
         "NKI architecture guide, ScalarE",
         [f"Functions in use: {', '.join(functions)}"] if functions else [],
+        {"table_load": f"{kinds / rows.size:.3g}x"},
     )
 
 

@@ -27,6 +27,10 @@ class Advice:
     """The gain of the whole time, 0-1."""
     how: str
     """Where the gain is from."""
+    what_if: tuple[tuple[str, str], ...]
+    """Settings of `trnprof.what_if` that stand for the change; empty where none does."""
+    retimed: bool
+    """The gain was found by emulating the kernel anew with these settings."""
     symptom: str
     """What is seen, one sentence."""
     evidence: tuple[str, ...]
@@ -55,4 +59,4 @@ class Advice:
         return self.gain_ps / 1000
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self) | {"gain_ns": self.gain_ns}
+        return asdict(self) | {"gain_ns": self.gain_ns, "what_if": dict(self.what_if)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -252,6 +253,7 @@ class Subject:
         fix: str,
         reference: str = "",
         evidence: Iterable[str] = (),
+        what_if: Mapping[str, str] = MappingProxyType({}),
     ) -> Advice:
         """The advice on some rows."""
         rows = np.asarray(rows, np.int64)
@@ -263,6 +265,8 @@ class Subject:
             gain_ps=gain.ps,
             share=gain.ps / self.time_ps if self.time_ps else 0.0,
             how=_sentence(gain.how),
+            what_if=tuple(what_if.items()),
+            retimed=False,
             symptom=_sentence(symptom),
             evidence=(*evidence, *self.lines(rows)),
             instructions=tuple(int(id) for id in self.trace.instructions.id[longest]),

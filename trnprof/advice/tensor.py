@@ -257,6 +257,7 @@ def cold_clock(subject: Subject) -> Iterator[Advice]:
         "bring the products close together: several tiles in a row, operands loaded ahead, results evacuated from "
         "several PSUM banks; a few products on any tile while the first loads are under way warm the clock",
         "Neuron Explorer, throttling",
+        what_if={"pe.clock_cold": "1"},
     )
 
 

@@ -16,6 +16,9 @@ from trnprof.demand import MEMORY
 SMALL = 2048
 """Bytes a descriptor below which DMA engines lose bandwidth (NKI's DMA guide: 2 KiB at least, 4 KiB near the peak)."""
 
+FULL = 4096
+"""Bytes of a descriptor at which DMA engines are near their peak."""
+
 ELEMENT = 8
 """A descriptor of no more bytes carries an element or two: the DMA gathers or transposes."""
 
@@ -47,6 +50,7 @@ def small_descriptors(subject: Subject) -> Iterator[Advice]:
         f"(1 024 columns of bf16, 512 of fp32), then slice them in SBUF; or store the tensor so that a tile is "
         f"contiguous",
         f"{GUIDE}, Opt #9",
+        what_if={"descriptor_cost": f"{min(1.0, size / pieces / FULL):.3g}x"},
     )
 
 
@@ -74,6 +78,7 @@ def many_dmas(subject: Subject) -> Iterator[Advice]:
             "move several tiles with one nisa.dma_copy (a tile [128, n, columns] from a permuted view), and spread "
             "what remains over SyncE, ScalarE and GpSimdE with engine=",
             "NKI DMA guide",
+            what_if={"issue_cost": f"{1 - part:.3g}x"},
         )
 
 

@@ -62,6 +62,9 @@ def _one(number: int, advice: Advice) -> str:
         *(wrapped(sentence, "   · ") for sentence in advice.evidence),
         wrapped(f"instructions {ids}" if ids else "", "   · "),
         wrapped(f"Fix: {advice.fix}.", "   "),
+        wrapped(f"Try: trnprof what-if TRACE {' '.join(f'--set {n}={v}' for n, v in advice.what_if)}", "   ")
+        if advice.what_if
+        else "",
         wrapped(f"({advice.rule}{source}{f'; {advice.reference}' if advice.reference else ''})", "   "),
     ]
     return "\n".join(line for line in lines if line.strip())
