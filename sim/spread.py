@@ -124,7 +124,7 @@ def _times(trace: Trace) -> tuple[float, float, float | None]:
 def uncertain(trace: Trace) -> dict[str, Figure]:
     """The figures with a spread that the times of a trace depend on; a size says what fits, not how long it takes."""
     figures = recording(trace).program.device.figures
-    asked = (figures[id] for id in sorted(retime(trace).read))
+    asked = (figures[id] for id in sorted(retime(trace).read) if id in figures)
     return {figure.id: figure for figure in asked if figure.spread is not None and figure.unit not in COUNTED_UNITS}
 
 
