@@ -78,6 +78,20 @@ def test_code_that_is_not_there_is_named(tmp_path):
     assert abs(ours[0].error) < 0.02
 
 
+def test_an_interval_is_computed_where_it_is_asked_for():
+    record = next(r for r in published.records() if r.id == "nkibench-trn1-silu-base")
+    ours = next(row for row in kernels.Bench([], samples=4).compare(record) if isinstance(row, Comparison))
+    assert ours.low < ours.high
+    assert ours.covered is (ours.low <= record.value_ns <= ours.high)
+
+
+def test_a_kernel_too_long_to_be_timed_again_and_again_has_no_interval(monkeypatch):
+    monkeypatch.setattr(kernels, "INTERVAL_LIMIT", 10)
+    record = next(r for r in published.records() if r.id == "nkibench-trn1-silu-base")
+    ours = next(row for row in kernels.Bench([], samples=4).compare(record) if isinstance(row, Comparison))
+    assert ours.covered is None
+
+
 def test_a_record_runs_the_file_that_its_pattern_finds(tmp_path):
     folder = tmp_path / "AccelOpt" / "NKIBench" / "kernels"
     folder.mkdir(parents=True)
