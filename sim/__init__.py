@@ -12,6 +12,7 @@ _PUBLIC = {
     "PerRank": "sim.launch",
     "Options": "sim.compiler",
     "error_bars": "sim.spread",
+    "repeat": "sim.periodic",
     "stand_ins": "sim.nki.shim",
     "Trace": "sim.trace",
     "device": "sim.spec",
