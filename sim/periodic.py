@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim.compiler import Options
+from sim.compiler import UNBOUNDED, Options
 from sim.errors import InputError, UnsupportedError
 from sim.program import Program
 from sim.record import record
@@ -22,7 +22,7 @@ from sim.schedule import Schedule, picoseconds, schedule
 from sim.trace import Trace
 
 FIRST = 16
-"""Iterations of the first attempt; then twice as many each time."""
+"""Iterations of the first attempt; then four times as many each time."""
 
 MOST = 1 << 18
 """Instructions that are scheduled to find a period."""
@@ -117,8 +117,8 @@ def repeat(build: Callable[[int], Program], trips: int, options: Options | None 
         done = _closed(build, trips, count, found, options) if found is not None else None
         if done is not None:
             return done
-        count *= 2
-        if len(timed.program) * 2 > MOST and trips > count:
+        count *= 4
+        if len(timed.program) * 4 > MOST and trips > count:
             raise UnsupportedError(
                 f"no period in {len(timed.program)} instructions of a loop of {trips} iterations",
                 remedy="run fewer iterations",
@@ -188,9 +188,7 @@ def _codes(timed: Schedule, span: slice, body: int) -> np.ndarray:
     own = np.arange(span.start, span.stop)
     begin = timed.start[span.start : span.stop : body]
     step = np.diff(begin, prepend=begin[0] - 1)
-    relative = [
-        (column[span] - np.repeat(begin, body)) for column in (timed.start, timed.freed, timed.done, timed.ready)
-    ]
+    relative = [column[span] - np.repeat(begin, body) for column in (timed.start, timed.freed, timed.done)]
     plain = [timed.wait_ps[span], timed.wait[span].astype(np.int64), timed.bind[span] - own, timed.program.core[span]]
     columns = [column.reshape(rows, body).astype(np.int64) for column in (*relative, *plain)]
     sums = [_digests(timed, span).reshape(rows, body)]
@@ -211,7 +209,8 @@ def _digests(timed: Schedule, span: slice) -> np.ndarray:
     np.add.at(digest, owner, _mixed(place, layout, np.arange(owner.size) - program.operand_start[owner]))
     waiter = found.waiters()
     code = found.kind.astype(np.int64) * 8 + found.gate * 2 + found.reuse
-    np.add.at(digest, waiter, _mixed(waiter - found.predecessor, code, np.int64(7)))
+    apart = np.where(found.predecessor < span.start, -1 - found.predecessor, waiter - found.predecessor)
+    np.add.at(digest, waiter, _mixed(apart, code))
     moved = timed.transfers
     queued = _mixed(moved.first_engine, moved.end - moved.start, moved.start - moved.arrival)
     np.add.at(digest, moved.instruction, queued)
@@ -230,9 +229,9 @@ def _mixed(*parts: np.ndarray) -> np.ndarray:
 def _reach(timed: Schedule, span: slice, body: int) -> int:
     """Iterations on which what happens next can depend."""
     first, rows = span.start, (span.stop - span.start) // body
-    waiter = timed.dependences.waiters()
-    inside = (waiter >= first) & (waiter < span.stop)
-    apart = int((waiter[inside] - timed.dependences.predecessor[inside]).max(initial=0)) // body + 1
+    waiter, predecessor = timed.dependences.waiters(), timed.dependences.predecessor
+    inside = (predecessor >= first) & (waiter < span.stop)
+    apart = int((waiter[inside] - predecessor[inside]).max(initial=0)) // body + 1
     begun = timed.start[span].reshape(rows, body).min(axis=1)
     over = np.maximum(timed.done[span], timed.freed[span]).reshape(rows, body).max(axis=1)
     earliest = np.minimum.accumulate(begun[::-1])[::-1]
@@ -246,7 +245,7 @@ def _window(timed: Schedule, span: slice, body: int) -> int:
     streams = np.array([timed.program.forms[number].engine for number in form.tolist()])
     per_stream = np.bincount(streams, minlength=len(timed.options.windows))
     return max(
-        -(-window // int(count)) + 1 if window < body * 64 else 1
+        -(-window // int(count)) + 1 if window < UNBOUNDED else 1
         for window, count in zip(timed.options.windows, per_stream)
         if count
     )

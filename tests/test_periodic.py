@@ -17,7 +17,7 @@ from sim.program import Program, Role
 from sim.trace import Engine
 from tests.programs import Builder
 
-R, W = Role.READ, Role.WRITE
+R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
 OPTIONS = compiler.Options(rename=False)
 ENGINES = (Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD, Engine.TENSOR)
 
@@ -83,6 +83,26 @@ def test_every_instruction_has_the_time_that_it_has_in_the_whole_loop(seed: int,
 def test_a_clock_that_changes_is_never_left_out(seed: int, trips: int):
     found = periodic.repeat(lambda count: loop(seed, count, clocked=True), trips, OPTIONS)
     assert found.end_ps == scheduling.schedule(loop(seed, trips, clocked=True), OPTIONS).end_ps
+
+
+def matmuls(trips: int, cost: int) -> Program:
+    """TensorE at work all the time."""
+    build = Builder()
+    left, bank = build.sbuf(), build.psum()
+    build.op(Engine.VECTOR, (W, left), occupancy=100)
+    build.op(Engine.TENSOR, (W, bank), (R, left), occupancy=cost, latency=2 * cost, clocked=True)
+    for _ in range(trips):
+        build.op(Engine.TENSOR, (A, bank), (R, left), occupancy=cost, latency=2 * cost, clocked=True)
+    return build.finish()
+
+
+@pytest.mark.parametrize("cost", [21_600, 216_000, 1_000_000])
+def test_a_clock_that_gets_warm_after_iterations_that_look_alike_is_seen(cost: int):
+    found = periodic.repeat(lambda count: matmuls(count, cost), 3000, OPTIONS)
+    whole = scheduling.schedule(matmuls(3000, cost), OPTIONS)
+    assert len(whole.clocks) and found.period is not None
+    assert found.end_ps == whole.end_ps
+    assert found.start_ps(2345) == whole.start[2345]
 
 
 def test_a_loop_of_a_thousand_million_instructions_is_timed_from_a_few_hundred():
