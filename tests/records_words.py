@@ -4,7 +4,8 @@ from __future__ import annotations
 
 WORDS = """# Time: the model and its error
 
-Written by `python -m tests.records FOLDER --ablate -o docs/timing.md`, FOLDER with the public repositories. {count} published measurements, estimates like with like (a profile's total time, a benchmark's p50, a device time):
+Written by `python -m tests.records FOLDER --ablate -o docs/timing.md`, FOLDER with the public repositories.
+{count} published measurements, estimates like with like (a profile's total time, a benchmark's p50, a device time):
 mean absolute error {mean}, median {median}, largest {worst}, {far} beyond 25 %. Figures are fitted on these records and
 documented figures, none on a kernel, a shape or a file: so this is the error of calibration, not of kernels never seen.
 NKIBench's times lie on a grid of 55.6 µs and mean ±56 µs each.

@@ -188,7 +188,8 @@ def describe_transpose(
     elif mode == "hwdge":
         _check_hardware(source)
     started = trigger(device, mode, UNKNOWN, indirect is not None)
-    efficiency = device.get("dma_transpose_eff")
+    on_chip = source.memory is Memory.SBUF and dst.memory is Memory.SBUF
+    efficiency = device.get("dma_transpose_eff_sbuf" if on_chip else "dma_transpose_eff")
     pieces = laws.descriptors(source, source) if efficiency else source.nbytes // source.itemsize
     return _form("dma_transpose", device, layouts, (dst, source), started, pieces, efficiency or 1)
 
