@@ -135,10 +135,6 @@ class _Watched(dict[str, Figure]):
         super().__init__(figures)
         self.read: set[str] = set()
 
-    def __getitem__(self, id: str) -> Figure:
-        self.read.add(id)
-        return super().__getitem__(id)
-
     def get(self, id: str, default: Figure | None = None) -> Figure | None:
         self.read.add(id)
         return super().get(id, default)
