@@ -19,6 +19,7 @@ from sim.trace import Trace, validate
 from tests.naive import coarse as naive
 from tests.synthetic import attention as captured
 from trnprof import cli, coarse
+from trnprof.critical import critical_path
 from trnprof.jit import coarse as compiled
 from trnprof.machine import machine
 from trnprof.whatif import MOST, SETTINGS, changes, grid, what_if, what_ifs
@@ -108,6 +109,29 @@ def test_a_trace_of_another_version_is_compared_with_its_time_of_today(silu):
     other = replace(silu, meta=replace(silu.meta, window=(first, last + 5)))
     assert what_if(other, {"hbm_bw": "1x"}).before_ps == last - first
     assert "has changed" in what_if(other, {"hbm_bw": "1x"}).notes[0]
+
+
+def reduced(x):
+    from sim.nki import collectives as ncc
+    from sim.nki import language as nl
+
+    source, out = (nl.ndarray(x.shape, x.dtype, nl.shared_hbm) for _ in range(2))
+    nl.store(source, nl.load(x))
+    ncc.all_reduce([source], [out], ncc.ReplicaGroup([[0, 1, 2, 3]]), nl.add)
+    return out
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+def test_links_shorten_what_the_critical_path_spends_on_collectives(lnc):
+    from sim.nki.kernel import jit
+
+    trace = sim.run(jit(reduced), TensorSpec((128, 2048), dtypes.float32), ranks=4, lnc=lnc, values=False).trace
+    before = critical_path(trace)
+    assert before.share("collective") > 0.5 and before.causes["unknown"] == 0
+    for setting in ({"link_bw": "4x"}, {"link_latency": "0.5x"}):
+        found = what_if(trace, setting)
+        saved = before.causes["collective"] - critical_path(found.trace).causes["collective"]
+        assert found.idle == () and found.before_ps - found.time_ps == saved > 0
 
 
 # -- captured --------------------------------------------------------------------------------------
