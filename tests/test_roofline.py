@@ -181,6 +181,17 @@ def test_gpus_lend_their_roofs_to_compare_with():
     assert (alone.ceilings, alone.main, alone.dots) == (made.ceilings, made.main, made.dots)
 
 
+def test_the_whole_has_whiskers_where_the_trace_keeps_error_bars():
+    bars = {"latency_ns": {"value": 1000, "low": 800, "high": 1250}}
+    whole, *others = chart(
+        make([matmul(0, 500, region=0), matmul(500, 500, region=1)], [move(0, 9, 64)],
+             regions=[region("a", 0, 500), region("b", 500, 1000)], is_simulation=True, error_bars=bars)
+    ).dots  # fmt: skip
+    assert (whole.low, whole.high) == pytest.approx((whole.achieved * 0.8, whole.achieved * 1.25))
+    assert all(dot.low is None for dot in others)
+    assert chart(make([matmul(0)], [move(0, 9, 64)])).dots[0].low is None
+
+
 def test_an_unknown_gpu_names_those_that_are_known():
     with pytest.raises(InputError, match="unknown GPU 'b300'"):
         chart(make([matmul(0)]), compare=("b300",))

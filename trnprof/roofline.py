@@ -9,7 +9,7 @@ device can be laid side by side.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from sim.trace import COMPUTE_ENGINES, Engine, Trace
 from trnprof import words
@@ -21,6 +21,8 @@ from trnprof.work import Index
 
 TOLERANCE = 1.02
 """A dot this far above a roof proves a wrong roof or unit."""
+
+NANO = 1e9
 
 DOTS = 40
 """Regions of a chart beside the whole; the table of a larger trace holds those that took longest."""
@@ -249,8 +251,16 @@ def _points(trace: Trace, roofs: Machine, level: str, baseline: bool = False) ->
     inner = [region for region in found if region.kind in kinds and not _same(region, everything, found)]
     inner.sort(key=lambda region: -region.work.time_ps)
     verdict = judge(index, roofs, everything)
-    dots = [place(roofs, everything, verdict, baseline)]
+    dots = [_with_bar(trace, place(roofs, everything, verdict, baseline))]
     return dots + [place(roofs, r, judge(index, roofs, r), baseline) for r in inner[:DOTS]], verdict
+
+
+def _with_bar(trace: Trace, dot: Point) -> Point:
+    """The dot of the whole with the interval of its time, where the trace keeps one."""
+    bar = trace.meta.error_bars.get("latency_ns")
+    if not bar or dot.achieved is None or not bar["low"] or not bar["high"]:
+        return dot
+    return replace(dot, low=dot.done / bar["high"] * NANO, high=dot.done / bar["low"] * NANO)
 
 
 def _same(region: Region, everything: Region, found: Sequence[Region]) -> bool:
