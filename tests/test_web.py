@@ -273,6 +273,7 @@ def test_without_traces_the_page_says_how_to_open_one():
         ({"gap": ["c0.scalar", 20_500_000]}, "Nothing is selected"),
         ({"row": 999}, "row 999 of 10"),
         ({"tab": "verdict"}, "Reached against limits"),
+        ({"tab": "verdict"}, "Advice"),
         ({"tab": "engines"}, "in the kernel window"),
         ({"tab": "engines", "area": [0, US]}, "in the selection"),
         ({"tab": "regions"}, "Q·Kᵀ"),
@@ -328,6 +329,27 @@ def test_names_go_in_as_text_never_as_markup(monkeypatch, library):
     shown = [note.text for note in chart.layout.annotations] + hovers
     assert any("&lt;script" in text for text in shown)
     assert not any("<script" in text for text in shown)
+
+
+def test_names_of_slopes_keep_clear_of_each_other_and_of_dots_and_equal_roofs_share_one():
+    import math
+
+    from tests.handmade import make, move, vector
+    from trnprof.web import figures
+
+    session = Session(make([vector(0, 1000, 100, hbm_read_bytes=80_000)], [move(0, 900, 80_000)]))
+    chart, size = session.roofline(), (968, 600)
+    figure = figures.roofline(chart, session.dots(), "light", size)
+    plane = figures.Plane(chart, *size, small=False)
+    slopes = [note for note in figure.layout.annotations if note.textangle]
+    assert {note.text.partition(" ")[0] for note in slopes} == {"DMA", "HBM", "NeuronLink"}
+    middles = [(plane.x(10**note.x) + note.xshift, plane.y(10**note.y * 1e12) - note.yshift) for note in slopes]
+    assert all(math.dist(a, b) > 13 for k, a in enumerate(middles) for b in middles[:k])
+    dot = plane.x(chart.dots[0].intensity), plane.y(chart.dots[0].achieved)
+    assert all(math.dist(middle, dot) > 30 for middle in middles)
+    named = [note.text for note in figure.layout.annotations if note.x == 1]
+    assert any(text.startswith("ScalarE, GpSimdE  0.154") for text in named)
+    assert not any(text.startswith("GpSimdE") for text in named)
 
 
 # --- the one table of keys and the palette --------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from trnprof.tui import cells, ink
 from trnprof.tui.canvas import Canvas, clipped, width_of
+from trnprof.view.findings import AdviceCard
 from trnprof.view.palette import BOUND_GLYPHS
 from trnprof.view.records import (
     AreaCard,
@@ -143,6 +144,15 @@ def verdicts(found: Sequence[VerdictCard], width: int) -> list[Line]:
             lines += _wrapped(evidence.sentence, width, f"{evidence.share_words:>5} ")
         lines.append([])
     return lines[:-1]
+
+
+def advice(found: Sequence[AdviceCard], width: int) -> list[Line]:
+    """What to change, the largest gain first."""
+    lines: list[Line] = [[], [("Advice", STRONG)]] if found else []
+    for card in found:
+        lines.append([(f"{card.number}. ", ink.DIM), (card.title, ink.TEXT), (f"  saves {card.gain}", ink.MID)])
+        lines += _wrapped(card.fix, width, "   ")
+    return lines
 
 
 def notes(sentences: Sequence[str], width: int) -> list[Line]:

@@ -51,9 +51,9 @@ class Assumption(Record):
     note: str
 
 
-def advice_cards(trace: Trace) -> tuple[AdviceCard, ...]:
-    """The advice on a trace, the largest gain first."""
-    return tuple(_advice(number, advice) for number, advice in enumerate(advise(trace), start=1))
+def advice_cards(trace: Trace, retime: bool = True) -> tuple[AdviceCard, ...]:
+    """The advice on a trace, the largest gain first; see `trnprof.advice.advise`."""
+    return tuple(_advice(number, advice) for number, advice in enumerate(advise(trace, retime), start=1))
 
 
 def _advice(number: int, advice: Advice) -> AdviceCard:

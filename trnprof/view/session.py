@@ -58,6 +58,7 @@ class Session:
     def __init__(self, trace: Trace):
         self.trace = trace
         self._charts: dict[str, Chart] = {}
+        self._told: dict[bool, tuple[AdviceCard, ...]] = {}
         self._last_hits: Hits | None = None
         self._what_ifs: dict[tuple, WhatIf] = {}
 
@@ -252,13 +253,14 @@ class Session:
 
     # --- what to do about it --------------------------------------------------------------------------------------
 
-    @cached_property
-    def _advice(self) -> tuple[AdviceCard, ...]:
-        return advice_cards(self.trace)
+    def advice(self, retime: bool = True) -> tuple[AdviceCard, ...]:
+        """What would make the kernel faster, the largest gain first; empty when no rule has a complaint.
 
-    def advice(self) -> tuple[AdviceCard, ...]:
-        """What would make the kernel faster, the largest gain first; empty when no rule has a complaint."""
-        return self._advice
+        retime : emulate the kernel anew where that gives a gain; a screen that must answer at once does without
+        """
+        if retime not in self._told:
+            self._told[retime] = advice_cards(self.trace, retime)
+        return self._told[retime]
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """The roofs and the guessed figures that all of it rests on, with their sources."""

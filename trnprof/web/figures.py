@@ -32,7 +32,12 @@ _LINE = 14
 
 _CLOSE = 1.6
 _NAME_DECADES, _NEXT_NAME = 0.8, 0.15
-"""Where the name of the fastest slope stands, decades right of its foot, and how much further the next."""
+"""Where the name of a slope may first stand, decades right of its foot, and how much further it is tried next."""
+
+_TRIES = 30
+
+_APART = 13.0
+"""Names keep this far from each other and from the middles of dots, px."""
 
 _SMALL_WIDTH = 560
 
@@ -91,9 +96,13 @@ def roofline(
     colours = THEME_COLOURS[theme]
     plane = Plane(chart, *size, small=size[0] < _SMALL_WIDTH)
     figure = go.Figure()
-    for ceiling in chart.ceilings:
-        if ceiling.id in chart.main or not plane.small or ceiling.id in ("tensor.bf16", "hbm"):
-            _draw_ceiling(figure, plane, ceiling, colours)
+    shown = [c for c in chart.ceilings if c.id in chart.main or not plane.small or c.id in ("tensor.bf16", "hbm")]
+    taken = [(plane.x(p.intensity), plane.y(p.achieved), _dot_size(chart, p) / 2) for p in chart.dots]
+    for ceiling in shown:
+        _draw_ceiling(figure, plane, ceiling, colours)
+        if ceiling.kind != "compute":
+            _name_slope(figure, plane, ceiling, colours, taken)
+    _name_roofs(figure, plane, [c for c in shown if c.kind == "compute"], colours)
     _draw_ridge(figure, plane, colours)
     _draw_dots(figure, plane, dots[: len(chart.dots)], colours)
     if chosen is not None:
@@ -126,45 +135,60 @@ def _draw_ceiling(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: di
         text=f"{ceiling.name} {rate}<br>{ceiling.basis}",
         name=ceiling.name,
     )
-    if ceiling.kind == "compute":
-        _name_roof(figure, plane, ceiling, colours)
-    else:
-        _name_slope(figure, plane, ceiling, rate, colours)
 
 
-def _name_roof(figure: go.Figure, plane: Plane, ceiling: Ceiling, colours: dict[str, str]) -> None:
-    y = math.log10(ceiling.value / TERA)
+def _name_roofs(figure: go.Figure, plane: Plane, roofs: list[Ceiling], colours: dict[str, str]) -> None:
+    """Names at the right end: equal roofs share one, neighbours are pushed apart."""
+    heights: dict[float, list[Ceiling]] = {}
+    for roof in sorted(roofs, key=lambda c: -c.value):
+        heights.setdefault(round(roof.value, -9), []).append(roof)
+    lowest = -math.inf
+    for same in heights.values():
+        names = ", ".join(dict.fromkeys((same[0].name, *(roof.name.removeprefix("TensorE ") for roof in same[1:]))))
+        y = plane.y(same[0].value)
+        place = y if plane.small else max(y, lowest + _LINE)
+        lowest = place
+        _name_roof(figure, plane, names, same[0].value, y - place, colours)
+
+
+def _name_roof(
+    figure: go.Figure, plane: Plane, names: str, value: float, shift: float, colours: dict[str, str]
+) -> None:
+    y, rate = math.log10(value / TERA), words.digits(value / TERA)
+    common = {"y": y, "showarrow": False, "x": 1, "xref": "paper"}
     if plane.small:
-        name = f"{ceiling.name.removeprefix('TensorE ')} {words.digits(ceiling.value / TERA)}"
-        place = {
-            "x": 1,
-            "xref": "paper",
-            "xanchor": "right",
-            "yanchor": "bottom",
-            "font": {"color": colours["text-2"], "size": 11},
-        }
+        ink = {"color": colours["text-2"], "size": 11}
+        text = f"{names.removeprefix('TensorE ')} {rate}"
+        figure.add_annotation(text=text, xanchor="right", yanchor="bottom", font=ink, **common)
     else:
-        name = f"{ceiling.name}  {words.digits(ceiling.value / TERA)}"
-        place = {
-            "x": 1,
-            "xref": "paper",
-            "xanchor": "left",
-            "xshift": 8,
-            "yanchor": "middle",
-            "font": {"color": colours["text"], "size": 11},
-        }
-    figure.add_annotation(text=name, y=y, showarrow=False, **place)
+        ink = {"color": colours["text"], "size": 11}
+        figure.add_annotation(
+            text=f"{names}  {rate}", xanchor="left", xshift=8, yanchor="middle", yshift=shift, font=ink, **common
+        )
 
 
-def _name_slope(figure: go.Figure, plane: Plane, ceiling: Ceiling, rate: str, colours: dict[str, str]) -> None:
-    """Along the slope near its foot: above it, or below where a faster memory is close."""
+def _name_slope(
+    figure: go.Figure,
+    plane: Plane,
+    ceiling: Ceiling,
+    colours: dict[str, str],
+    taken: list[tuple[float, float, float]],
+) -> None:
+    """Along the slope near its foot, where it is free of dots and names; below it where a faster memory is close.
+
+    taken : middles and radii, px, of what must be kept clear of; the name is added
+    """
     faster = [c.value for c in plane.chart.ceilings if c.kind != "compute" and c.value > ceiling.value]
     under = bool(faster) and min(faster) < _CLOSE * ceiling.value
     foot = max(plane.chart.x.low, plane.chart.y.low / ceiling.value)
-    slower = len(faster)
-    x = foot * 10 ** (_NAME_DECADES + _NEXT_NAME * slower)
+    text = f"{ceiling.name} {words.quantity(ceiling.value, ceiling.unit)}"
+    tries = [foot * 10 ** (_NAME_DECADES + _NEXT_NAME * k) for k in range(_TRIES)]
+    places = [(x, _along(plane, x, ceiling.value, len(text) * _CHARACTER, under)) for x in tries]
+    free = [(x, points) for x, points in places if _clear(plane, points, taken)]
+    x, points = free[0] if free else places[0]
+    taken += [(*point, 0.0) for point in points]
     figure.add_annotation(
-        text=f"{ceiling.name} {rate}",
+        text=text,
         x=math.log10(x),
         y=math.log10(x * ceiling.value / TERA),
         showarrow=False,
@@ -173,6 +197,24 @@ def _name_slope(figure: go.Figure, plane: Plane, ceiling: Ceiling, rate: str, co
         xshift=5 if under else -5,
         font={"color": colours["text-2"], "size": 11},
     )
+
+
+def _along(plane: Plane, x: float, value: float, length: float, under: bool) -> list[tuple[float, float]]:
+    """Points on a name that stands in the middle at an intensity, px."""
+    turn = math.radians(plane.slope)
+    side = 1 if under else -1
+    cx, cy = plane.x(x) + 5 * side, plane.y(x * value) + 10 * side
+    steps = max(2, round(length / 8))
+    return [
+        (cx + d * math.cos(turn), cy + d * math.sin(turn))
+        for d in (length * (k / steps - 0.5) for k in range(steps + 1))
+    ]
+
+
+def _clear(plane: Plane, points: list[tuple[float, float]], taken: list[tuple[float, float, float]]) -> bool:
+    width, height = plane.inner
+    inside = all(0 <= x <= width and 0 <= y <= height for x, y in points)
+    return inside and all(math.hypot(x - a, y - b) > _APART + r for x, y in points for a, b, r in taken)
 
 
 def _draw_ridge(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> None:
@@ -202,12 +244,17 @@ def _draw_ridge(figure: go.Figure, plane: Plane, colours: dict[str, str]) -> Non
     )
 
 
+def _dot_size(chart: Chart, point: Point) -> float:
+    """Width of a dot, px."""
+    longest = max(each.time_ps for each in chart.dots)
+    return max(9.0, 26 * math.sqrt(point.time_ps / longest))
+
+
 def _draw_dots(figure: go.Figure, plane: Plane, dots: tuple[Dot, ...], colours: dict[str, str]) -> None:
     points = plane.chart.dots
     if not points:
         return
-    longest = max(point.time_ps for point in points)
-    sizes = [max(9.0, 26 * math.sqrt(point.time_ps / longest)) for point in points]
+    sizes = [_dot_size(plane.chart, point) for point in points]
     fills = [colours[p.bound] for p in points]
     edges = ["rgba(0,0,0,0)" if p.estimated else colours["bg"] for p in points]
     spread = [max(0.0, ((p.high or p.achieved or 0) - (p.achieved or 0)) / TERA) for p in points]
