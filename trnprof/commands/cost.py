@@ -100,5 +100,5 @@ def _number(value: float | None, estimated: bool, unit: str = "") -> str:
 
     if value is None:
         return words.NOT_AVAILABLE
-    text = words.digits(value) if value >= 1e-4 or not value else f"{value:.2e}"
+    text = words.digits(value) if 1e-4 <= value < 1e6 or not value else f"{value:.2e}"
     return words.estimate(f"{text}{words.NARROW}{unit}" if unit else text, estimated)
