@@ -20,6 +20,7 @@ def execute(args: Namespace) -> None:
 
     Instruction laws, TensorE's and other clocks, DMA rates and latencies, semaphores: what the profile tells is fitted,
     the rest stays as in the device table. `trnprof run … --device DEVICE.json` then runs on the fitted device.
+    Packets that nothing disturbed give DMA rates without contention: fit those on a profile as busy as your kernels.
     """
     from pathlib import Path
 

@@ -2,6 +2,9 @@
 
 SCALE-Sim and LLMCompass charge a systolic array a full fill and drain for every fold; ours loads weights behind the
 matmul before, so these are not our TensorE. ASTRA-sim's fabric is ours, with its units: GB of 2**30 bytes, whole ns.
+
+Sources: scalesim-project/SCALE-Sim (MIT) as run for LLMCompass (BSD-3, systolic_array_model/look_up_table_*.csv) and
+for 128 x 128; astra-sim/astra-network-analytical (MIT), input/*.yml and the numbers that its test/*.cpp expect.
 """
 
 from __future__ import annotations
