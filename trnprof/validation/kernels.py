@@ -94,7 +94,7 @@ class Bench:
     def _result(self, call: Call) -> Result:
         key = replace(call, compare="")
         if key not in self._known:
-            self._known[key] = _result(_run(call, _find(call, self.folders)), self.samples)
+            self._known[key] = _result(execute(call, self.folders), self.samples)
         return self._known[key]
 
 
@@ -115,9 +115,11 @@ def _find(call: Call, folders: Sequence[Path]) -> Path:
     return found
 
 
-def _run(call: Call, file: Path) -> Run:
+def execute(call: Call, folders: Sequence[Path]) -> Run:
+    """Run a call at full size, without values; InputError where no folder has its file."""
     import sim
 
+    file = _find(call, folders)
     arguments = [_argument(item) for item in call.arguments]
     options = sim.Options.for_generation(call.generation) if call.generation else None
     with _stubbed(call.stubs), tempfile.TemporaryDirectory() as folder:
