@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import reprlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -119,12 +120,15 @@ def run(
     raises  : InputError, UnsupportedError, CapacityError with the kernel's source line
     """
     target = spec.device(device)
+    if not callable(kernel):
+        raise InputError(f"sim.run: kernel: {kernel!r} is no function", remedy="get one with sim.load('FILE.py::NAME')")
     if not target.emulated:
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
     if lnc not in (1, 2):
         raise InputError(f"lnc={lnc!r}: a logical core has 1 or 2 physical cores")
     wrapped = kernel if isinstance(kernel, Kernel) else _decorated(kernel)
     grid = wrapped.grid or ((lnc,) if lnc > 1 else ())
+    wrapped.check_grid(grid, target)
     if ranks < 1:
         raise InputError(f"ranks={ranks}: at least one must run")
     asked = (target, values, seed, wrapped, grid, ranks, inputs, scalars)
@@ -330,10 +334,11 @@ class _Tracing:
         try:
             kind = dtypes.parse(value.dtype if isinstance(value, (TensorSpec, dtypes.Packed)) else array.dtype)
         except InputError as error:
-            raise InputError(f"argument {name}: {error.message}", remedy=error.remedy) from None
+            raise InputError(f"{self.kernel.__name__}: argument {name}: {error.message}", remedy=error.remedy) from None
         shape = value.shape if isinstance(value, TensorSpec) else array.shape
         if not shape or min(shape) < 1:
-            raise InputError(f"argument {name}: shape {list(shape)} has no elements or no dimension")
+            fault = f"{self.kernel.__name__}: argument {name}: shape {list(shape)} has no elements or no dimension"
+            raise InputError(fault)
         buffer = "shared_hbm" if self.grid else "private_hbm"
         storage = self.program.allocate(tuple(shape), kind, Memory.HBM, name, role="IN", buffer=buffer)
         if self.program.values:
@@ -346,9 +351,16 @@ class _Tracing:
         return tensor
 
     def outputs(self, returned: Any) -> list[NkiTensor]:
-        """The HBM tensors that the kernel returned, else the arguments that it wrote, which stay inputs."""
+        """The HBM tensors that the kernel returned, else the arguments that it wrote, which stay inputs.
+
+        raises: InputError for what cannot be an output
+        """
         found = list(_leaves(returned))
         for view in found:
+            if not isinstance(view, NkiTensor):
+                what = f"{self.kernel.__name__} returns {reprlib.repr(view)} of type {type(view).__name__}"
+                source = self.kernel.place
+                raise InputError(what, source=source, remedy="return tensors that are allocated in nl.shared_hbm")
             if view.layout.memory is not Memory.HBM and not self.kernel.on_chip_results:
                 raise InputError(
                     f"{self.kernel.__name__} returns `{view.name}`, which is in {view.storage.buffer}",
@@ -365,9 +377,18 @@ class _Tracing:
 
     def findings(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:
         """What is wrong with the kernel apart from its instructions."""
+        found = self._unwritten(program, outputs) if outputs else self._without_output(program)
         if self.kernel.generation != "current":
-            return self._unwritten(program, outputs)
-        return self._unwritten(program, outputs) + subset.findings(self.kernel.function, self.given)
+            return found
+        return found + subset.findings(self.kernel.function, self.given)
+
+    def _without_output(self, program: Program) -> tuple[Finding, ...]:
+        """A finding for a kernel that computes, and of which nothing is left."""
+        if not len(program):
+            return ()
+        name, source = self.kernel.__name__, self.kernel.place
+        sentence = f"`{name}` ({source}) returns no tensor and writes none of its arguments: nothing of it is left"
+        return (Finding("no_output", sentence, source=source),)
 
     def _unwritten(self, program: Program, outputs: list[NkiTensor]) -> tuple[Finding, ...]:
         """A finding for each output that the kernel leaves unwritten; with values also for one written in part."""
@@ -379,8 +400,9 @@ class _Tracing:
             size, mask = prod(view.shape), view.written_array()
             missing = size if view.storage.index not in begun else 0 if mask is None else size - np.count_nonzero(mask)
             if missing:
-                sentence = f"{missing} of {size} elements of the output `{view.name}` are never written"
                 place = program.strings[view.storage.source]
+                made = f" (allocated at {place})" if place else ""
+                sentence = f"{missing} of {size} elements of the output `{view.name}`{made} are never written"
                 found.append(Finding("unwritten_output", sentence, source=place))
         return tuple(found)
 
@@ -418,8 +440,9 @@ def _is_array(value: Any) -> bool:
     )
 
 
-def _leaves(value: Any) -> list[NkiTensor]:
-    if isinstance(value, NkiTensor):
+def _leaves(value: Any) -> list[Any]:
+    """The tensors in what a kernel returned, and what stands in their places."""
+    if isinstance(value, NkiTensor) or _is_array(value) or isinstance(value, (int, float, str)):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return [leaf for item in items for leaf in _leaves(item)]

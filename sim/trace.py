@@ -393,7 +393,7 @@ class Finding:
     """Something wrong in the user's kernel that the hardware would not report."""
 
     kind: str
-    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap; undefined_accumulation and
+    """race, uninitialised_read, unwritten_output, capacity, deadlock, overlap; no_output, undefined_accumulation and
     unsupported_python are warnings.
     """
     sentence: str
@@ -406,7 +406,7 @@ class Finding:
     @property
     def is_warning(self) -> bool:
         """Whether the kernel runs right all the same."""
-        return self.kind in ("unsupported_python", "undefined_accumulation")
+        return self.kind in ("unsupported_python", "undefined_accumulation", "no_output")
 
 
 @dataclass(frozen=True, slots=True)

@@ -540,6 +540,39 @@ if __name__ == "__main__":
 """
 
 
+def forgets(x, back):
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, nl.load(x))
+    return out if back else None
+
+
+def writes_its_argument(x):
+    nisa.dma_copy(x, nl.add(nl.load(x), 1))
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_kernel_that_gives_nothing_back_is_warned_of(values):
+    (finding,) = found(forgets, values, back=False)
+    place = f"{__file__}:{forgets.__code__.co_firstlineno}"
+    assert (finding.kind, finding.source, finding.is_warning) == ("no_output", place, True)
+    assert f"`forgets` ({place}) returns no tensor" in finding.sentence
+    assert found(forgets, values, back=True) == found(writes_its_argument, values) == []
+
+
+@pytest.mark.parametrize("value", [np.zeros((3, 3)), 7, "x", (1.5,)])
+def test_what_is_no_tensor_is_refused_as_an_output(value):
+    def gives(x):
+        return value
+
+    with pytest.raises(InputError, match=r"gives returns .* of type \w+ \(return tensors that are allocated"):
+        launched(gives)
+
+
+def test_what_is_no_function_is_refused_as_a_kernel():
+    with pytest.raises(InputError, match=r"sim.run: kernel: 'k' is no function \(get one with sim.load"):
+        sim.run("k", np.ones(SHAPE, np.float32))
+
+
 @pytest.mark.parametrize(("rows", "code"), [(128, 0), (64, 1)])
 @pytest.mark.parametrize("form", [["--json"], []])
 def test_run_fails_on_findings_but_not_on_warnings(tmp_path, capsys, rows, code, form):

@@ -149,7 +149,11 @@ LIMITS = {
         {},
         "src: a tile in HBM, must be in SBUF",
     ),
-    "v2": (lambda m, t, x: core_barrier(x, (0, 1)), {"device": "trn1"}, "core_barrier: needs NeuronCore-v3 or newer"),
+    "v2": (
+        lambda m, t, x: core_barrier(x, (0, 1)),
+        {"device": "trn1"},
+        r"kernel\[2\]: a kernel runs on 1 physical core of trn1 .LNC 2 comes with NeuronCore-v3",
+    ),
     "three cores": (
         lambda m, t, x: core_barrier(x, (0, 1, 2)),
         {},
@@ -223,3 +227,16 @@ def test_cores_write_into_shared_memory_by_turns():
 
     x = normal(128, 16)
     np.testing.assert_array_equal(sim.run(clears[2], x).outputs[0], x)
+
+
+@pytest.mark.parametrize(
+    ("grid", "device", "message"),
+    [
+        ((4,), "trn2", r"exchange\[4\]: a kernel runs on 1 or 2 physical cores of trn2"),
+        ((2, 2), "trn3", r"exchange\[2, 2\]: a kernel runs on 1 or 2 physical cores of trn3"),
+        ((2,), "inf2", r"exchange\[2\]: a kernel runs on 1 physical core of inf2 \(LNC 2 comes with NeuronCore-v3\)"),
+    ],
+)
+def test_a_grid_that_is_no_logical_core_of_the_device_is_refused(grid, device, message):
+    with pytest.raises(InputError, match=message):
+        sim.run(exchange[grid], normal(2, 8, 8), device=device)

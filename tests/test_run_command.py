@@ -294,7 +294,7 @@ def test_a_number_format_that_the_device_lacks_is_named_with_its_argument(
 ) -> None:
     np.save(tmp_path / "wide.npy", np.ones((128, 8)))
     _, err = result(capsys, "run", f"{odd}::copied", "--arg", f"x=@{tmp_path}/wide.npy", code=1)
-    assert err.startswith("trnprof: argument x: dtype")
+    assert err.startswith("trnprof: copied: argument x: dtype")
 
 
 def test_every_launch_of_a_script_is_recorded(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

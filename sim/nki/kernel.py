@@ -13,6 +13,10 @@ from sim.nki.benchmark import BenchmarkResult
 from sim.nki.compiler import CompileConfig, SpecializationConfig
 from sim.nki.environment import PLATFORMS
 from sim.nki.tensor import NkiTensor
+from sim.spec import Device
+
+SHARING_GENERATION = 3
+"""NeuronCores from here on form logical cores of two ("Using Logical Neuron Cores", core_barrier)."""
 
 
 class Kernel:
@@ -56,6 +60,21 @@ class Kernel:
     def at_once(self, grid: tuple[int, ...]) -> bool:
         """Whether the programs of a launch grid run at the same time and may wait for each other."""
         return grid == (2,)
+
+    @property
+    def place(self) -> str | None:
+        """`path:line` of the function; None for one that is not written in Python."""
+        code = getattr(self.function, "__code__", None)
+        return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+    def check_grid(self, grid: tuple[int, ...], device: Device) -> None:
+        """raises: InputError for a grid that is not the physical cores of one logical core of the device"""
+        most = 1 if device.generation < SHARING_GENERATION else 2
+        if len(grid) > 1 or (grid and grid[0] > most):
+            cores = "1 physical core" if most == 1 else "1 or 2 physical cores"
+            asked = f"{self.__name__}[{', '.join(map(str, grid))}]"
+            remedy = "loop over the blocks in the kernel" if most > 1 else "LNC 2 comes with NeuronCore-v3"
+            raise InputError(f"{asked}: a kernel runs on {cores} of {device.name}", remedy=remedy)
 
     def with_schedule(self, schedule: Any) -> Kernel:
         """Hand-written instruction order: kept for the compiler, without effect on the emulated values."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
+from operator import index as as_int
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -102,7 +103,10 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
     raises  : InputError for a shape, dtype or buffer that the device does not have
     """
     program = builder()
-    sizes = tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
+    try:
+        sizes = tuple(map(as_int, shape)) if hasattr(shape, "__iter__") else (as_int(shape),)
+    except TypeError:
+        sizes = _whole(program, shape)
     try:
         kind = dtypes.parse(dtype)
     except InputError as error:
@@ -113,6 +117,15 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
     memory, placed = known
     storage = program.allocate(sizes, kind, memory, name or None, address=address, buffer=placed)
     return NkiTensor(storage, storage.layout, 0)
+
+
+def _whole(program: ProgramBuilder, shape: Any) -> tuple[int, ...]:
+    """A shape of floats that are whole numbers, as a division in the kernel leaves them."""
+    sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    if any(not isinstance(size, SupportsFloat) or float(size) != int(size) for size in sizes):
+        fault = f"nl.ndarray: shape {shape!r}: every dimension must be an integer"
+        raise InputError(fault, source=program.where(), remedy="divide with //")
+    return tuple(map(int, sizes))
 
 
 _checked: dict[tuple, tuple[Memory, str]] = {}

@@ -15,6 +15,7 @@ from sim import dtypes
 from sim.errors import InputError, UnsupportedError
 from sim.memory import Layout, Storage, View, merge_dims, reshape_layout, slice_layout
 from sim.nki.session import builder
+from sim.nki.valueless import Valueless
 from sim.trace import Memory
 
 
@@ -65,7 +66,7 @@ class Index:
         self.outside = outside
 
 
-class NkiTensor(View):
+class NkiTensor(Valueless, View):
     """A tensor or a view of one, in HBM, SBUF or PSUM."""
 
     __slots__ = ("indirection",)
@@ -308,7 +309,11 @@ class NkiTensor(View):
             self._direct("ap", "scalar_offset" if vector_offset is None else "vector_offset")
         shape = tuple(as_int(count) for _, count in pattern)
         strides = tuple(as_int(stride) * size for stride, _ in pattern)
-        layout = Layout(shape, strides, target, self.layout.memory, self.layout.pitch)
+        pitch = self.layout.pitch
+        if pitch and shape[0] > 1 and strides[0] != pitch:
+            fault = f"pattern: {list(pattern[0])} steps over partitions by {pattern[0][0]}, must be {pitch // size}"
+            raise self._fault("ap", f"{fault}, the elements of one")
+        layout = Layout(shape, strides, target, self.layout.memory, pitch)
         start = self.offset + (0 if offset is None else as_int(offset) * size)
         # Rows of a gather lie where the index says, wherever the pattern would put them.
         rows = 1 if vector_offset is not None else shape[0]

@@ -20,6 +20,8 @@ LIMITS: Table = {
     "nki.isa.memset": [
         Limit("a tensor is filled with a number", lambda t, x: nl.full((4, 4), x, nl.float32), "one", 1,
               "value | 'one' | neither a number nor a tile"),
+        Limit("integers are filled with an integer", lambda t, x: nisa.memset(t.s(4, 4, dtype="int32"), x), 2.0, 2,
+              "value | 2.0 for int32 | an integer"),
     ],
     "nl.add": [
         Limit("one operand is a tile", lambda t, x: nl.add(1, x or t.s(4, 4)), 2, None,

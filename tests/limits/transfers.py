@@ -188,7 +188,7 @@ def wide(t, width, of):
     def body():
         other = 1 - nl.program_id(0)
         src, dst = (nl.ndarray((8, width), of, nl.sbuf) for _ in "ab")
-        nisa.memset(src, 0.0)
+        nisa.memset(src, 0)
         nisa.sendrecv(src, dst, other, other, 0, nisa.dma_engine.gpsimd_dma)
 
     return t.launch(body, lnc=2)

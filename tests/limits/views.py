@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import sim.nki.language as nl
 from tests.limits.limit import Limit, Table
 from tests.limits.tiles import half
@@ -33,8 +35,18 @@ LIMITS: Table = {
               "dtype | 'float33' | float32, tfloat32"),
         Limit("the device has no 64-bit numbers", lambda t, d: nl.ndarray((4, 4), d), "float64", "float32",
               "dtype | 'float64' | convert to float32"),
+        Limit("a dimension is a whole number", lambda t, n: nl.ndarray((4, n), nl.float32), 9 / 2, 8 / 2,
+              "shape | (4, 4.5) | divide with //"),
         Limit("the buffer is a memory", lambda t, b: nl.ndarray((4, 4), nl.float32, b), "dram", "psum",
               "buffer | 'dram' | nl.sbuf, nl.psum"),
+    ],
+    "": [
+        Limit("a tensor is no operand of Python", lambda t, x: cube(t).shape[0] + x if x else cube(t) + 1, 0, 1,
+              "`storage` | no operand of a Python operator | nl.add"),
+        Limit("a tensor is no array of NumPy", lambda t, x: np.sum(x or cube(t)), None, 1,
+              "`storage` | no array of NumPy | nki.language"),
+        Limit("a tensor is not iterated over", lambda t, x: list(x or cube(t)), None, (1,),
+              "`storage` | no sequence | in a loop over range"),
     ],
     "storage": [
         Limit("an index stays within its dimension", lambda t, i: cube(t)[:, i], 6, 5,
@@ -140,6 +152,11 @@ LIMITS: Table = {
               lambda t, both: t.h(64, 8).ap([[8, 4], [1, 8]], vector_offset=t.s(4, 1, dtype="uint32"),
                                             scalar_offset=t.chip.tensor([[0]], "int32") if both else None),
               True, False, "scalar_offset, vector_offset | both are given | one of them"),
+        Limit("partitions follow one another", lambda t, step: t.s(6, 8).ap([[step, 3], [1, 8]]), 16, 8,
+              "pattern | [16, 3] steps over partitions by 16 | must be 8"),
+        Limit("partitions follow one another in the pattern's dtype",
+              lambda t, step: t.s(6, 8).ap([[step, 6], [1, 16]], dtype="bfloat16"), 8, 16,
+              "pattern | [8, 6] steps over partitions by 8 | must be 16"),
         Limit("an indirect view is not indirect again",
               lambda t, twice: (chosen(t) if twice else t.h(6, 8)).ap(
                   [[8, 4], [1, 8]], vector_offset=t.s(4, 1, dtype="uint32")),

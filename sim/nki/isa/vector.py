@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from sim import dtypes
@@ -28,9 +29,12 @@ def tensor_copy(
 def memset(
     dst: NkiTensor, value: Any, engine: Any = enums.engine.unknown, name: str | None = None, dtype: Any = None
 ) -> NkiInstruction:
-    """Fill dst with a number."""
+    """Fill dst with a number, of integers with an integer."""
     check_dtype(dtype)
     filled = number(value, "memset", "value")
+    if not isinstance(value, Integral) and type(dst) is NkiTensor and dst.dtype in dtypes.INTEGERS:
+        fault = f"nki.isa.memset: value: {value!r} for {dtypes.short(dst.dtype)}, must be an integer"
+        raise InputError(fault, source=builder().where())
     static = (member(engine, enums.engine, "memset", "engine"), filled == 0)
     return issue(dve.MEMSET, (dst,), static, name, value=value)
 

@@ -13,6 +13,7 @@ from sim.nki.kernel import Kernel
 from sim.nki.legacy.launch_grid import core_of, grid_of
 from sim.nki.legacy.moves import RowOutOfBounds
 from sim.nki.legacy.tile import Tile
+from sim.spec import Device
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace", "profile")
 
@@ -38,6 +39,9 @@ class LegacyKernel(Kernel):
     def __getitem__(self, grid: Any) -> LegacyKernel:
         """`kernel[4, 2]`, `kernel[nl.nc(2), 2]`: the same kernel over a launch grid."""
         return LegacyKernel(self.function, grid_of(grid, self.__name__), self.device, self.mode)
+
+    def check_grid(self, grid: tuple[int, ...], device: Device) -> None:
+        """Any grid: its programs run one after another."""
 
     def core(self, grid: tuple[int, ...], place: tuple[int, ...]) -> int:
         return core_of(grid, place) if self.grid else super().core(grid, place)
