@@ -44,7 +44,7 @@ def page(folder: Path, done: list[tuple[Case, Outcome]]) -> str:
     from tests.census import census
 
     counted = census(folder)
-    parts = [HEAD, _sources(folder), "## Counts\n", _counts(counted, done)]
+    parts = [HEAD, _sources(folder), "## Counts\n", _counts(counted, done), _left_out(folder, done)]
     missing = _uncovered(counted, done)
     if missing:
         parts += ["## Kernels that did not run\n", _bullets(missing)]
@@ -90,6 +90,15 @@ def _counts(counted: list[Found], done: list[tuple[Case, Outcome]]) -> str:
     rows.append(("all", *(str(sum(int(line[i]) for line in rows[1:])) for i in (1, 2, 3))))
     tests = [outcome.right is True for case, outcome in done if case.kernel.partition(".")[2].startswith("test_")]
     return _lines(rows) + f"\nTests of `nki/test` that pass: {sum(tests)} of {len(tests)}.\n"
+
+
+def _left_out(folder: Path, done: list[tuple[Case, Outcome]]) -> str:
+    """Cases that exist and that this run did not take."""
+    from tests.corpora import cases
+
+    taken = {case.id for case, _ in done}
+    missing = Counter(case.corpus for case in cases(folder) if case.id not in taken)
+    return "".join(f"Not run for this page: {count} cases of {corpus}.\n" for corpus, count in missing.items())
 
 
 def _places(done: list[tuple[Case, Outcome]]) -> tuple[set[str], set[str]]:

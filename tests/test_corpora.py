@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,13 @@ def test_a_kernel_counts_as_right_when_no_case_of_it_is_wrong() -> None:
 
     right, ran = conformance._places([done(True, "a", "b"), done(False, "b", "c"), done(False, "a", "d", ran=False)])
     assert (right, ran) == ({"a"}, {"a", "b", "c"})
+
+
+def test_the_readme_tells_the_counts_of_the_conformance_page() -> None:
+    page = (corpora.ROOT / "docs/conformance.md").read_text()
+    (total,) = re.findall(r"^\| all \| (\d+) \| \d+ \| (\d+) \|$", page, re.MULTILINE)
+    (told,) = re.findall(r"(\d+) of (\d+) kernels", (corpora.ROOT / "README.md").read_text())
+    assert told == total[::-1]
 
 
 def test_a_kernel_that_another_calls_is_seen(tmp_path: Path) -> None:
