@@ -16,7 +16,7 @@ from sim.passes import PASSES
 from sim.retiming import on_device, recording
 from sim.schedule import schedule
 
-LARGEST = 30_000
+LARGEST = 3_000
 
 GROUPS = {
     "NKIBench": r"^nkibench",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from sim.compiler.assignment import assign
 from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
 from sim.compiler.distribution import distribute
+from sim.compiler.forwarding import forward
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
 from sim.compiler.ordering import is_straight, order
@@ -30,6 +31,7 @@ __all__ = [
     "dense_bytes",
     "distribute",
     "engines",
+    "forward",
     "hoist",
     "is_straight",
     "operand_roles",
@@ -47,6 +49,8 @@ def rewrite(program: Program, options: Options) -> Program:
     limit = int(program.device[options.sbuf_figure])
     if options.rename:
         program = rename(program)
+    if options.forward:
+        program = forward(program)
     if options.pack:
         program = pack(program)
     if options.assign:

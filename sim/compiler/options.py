@@ -26,6 +26,8 @@ class Options:
     windows: tuple[int, ...] = WINDOWS["current"]
     """Per engine (Tensor, Vector, Scalar, GpSimd, Sync): instructions among which the oldest ready one goes first.
     1 is strictly in order. Sync only triggers DMAs, which the compiler orders freely."""
+    forward: bool = False
+    """Leave out copies from PSUM where Vector and Scalar can read PSUM itself."""
     pack: bool = False
     """Let transposes share PSUM banks, and copy those of a bank at once."""
     assign: bool = False
@@ -96,6 +98,7 @@ class Options:
             "hoist": not self.hoist,
             "distribute": not self.distribute,
             "share": not self.share,
+            "forward": not self.forward,
             "buffers": 4 if self.buffers == 2 else 2,
             "window": 64 if self.windows[0] < 64 else 8,
         }
