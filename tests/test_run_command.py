@@ -401,3 +401,45 @@ def test_an_input_from_a_file_gives_the_values_of_that_file(tmp_path: Path, caps
     run = sim.run(sim.load(SILU), x, x)
     np.testing.assert_allclose(run.outputs[0], x * x / (1 + np.exp(-x)), rtol=1e-2, atol=1e-3)
     assert found["outputs"][0]["sha256"] == hashlib.sha256(run.outputs[0].tobytes()).hexdigest()
+
+
+ROWS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+@nki.jit
+def rows(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    for row in range(8):
+        tile = nl.ndarray((128, 512), x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[row])
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+        nisa.dma_copy(dst=out[row], src=tile)
+    return out
+
+if __name__ == "__main__":
+    rows(np.zeros((8, 128, 512), np.float32))
+"""
+"""Tiles that wait for one another when memory is used again at once."""
+
+
+def test_passes_are_switched_for_kernels_and_scripts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "rows.py"
+    file.write_text(ROWS)
+    usual, packed = (
+        json.loads(result(capsys, "run", f"{file}::rows", "--arg", "x=fp32[8,128,512]", "--json", *more)[0])
+        for more in ((), ("--pass", "rotate=off"))
+    )
+    assert packed["latency_ns"] > usual["latency_ns"]
+    run = sim.run(sim.load(f"{file}::rows"), np.zeros((8, 128, 512), np.float32), passes={"rotate": False})
+    assert run.latency_ns == packed["latency_ns"]
+    (launch,) = json.loads(result(capsys, "run", "--pass", "rotate=off", "--json", str(file))[0])["launches"]
+    assert launch["latency_ns"] == packed["latency_ns"]
+
+
+def test_an_unknown_pass_is_an_error_of_usage_that_lists_the_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = result(capsys, "run", SILU, *ARGS, "--pass", "fuse=on", code=2)
+    assert "fuse=on" in err
+    assert "distribute" in err
