@@ -78,7 +78,7 @@ def turn(start, predecessor, kind, gate, lists):
             j = predecessor[e]
             at = lists[j] - 1
             lists[j] = at
-            lists[at] = i * 16 + kind[e] + 4 * gate[e]
+            lists[at] = i * 16 + int(kind[e]) + 4 * int(gate[e])
 
 
 @njit(cache=True, small=18000)
