@@ -34,12 +34,19 @@ th { text-align: left; font-weight: 400; color: var(--text-3); font-size: 11px; 
 th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }
 .num { text-align: right; padding-right: 18px; }
 td.wide { white-space: normal; color: var(--text-2); }
-td.name { white-space: normal; overflow-wrap: anywhere; }
+td.name { white-space: normal; overflow-wrap: anywhere; min-width: 12ch; }
 tr:hover td { background: var(--hover); }
 p { margin: 12px 28px; color: var(--text-2); max-width: 75ch; }
 .dot { cursor: default; }
 .dot:hover, .dot.on { stroke: var(--text); stroke-width: 2px; }
-@media print { .scroll { overflow: visible; } tr { break-inside: avoid; } }
+@page { size: A4 landscape; margin: 12mm; }
+@media print {
+  .scroll { overflow: visible; }
+  tr, svg { break-inside: avoid; }
+  table { font-size: 8pt; line-height: 11pt; }
+  th, td { padding: 3px 6px 3px 0; }
+  h2 { break-after: avoid; }
+}
 """
 
 

@@ -24,7 +24,7 @@ p.lead { font-size: 16px; line-height: 22px; font-weight: 600; }
 ul { margin: 6px 0; padding-left: 18px; max-width: 100ch; }
 li { margin: 2px 0; overflow-wrap: anywhere; }
 .scroll { margin: 8px 0 14px; }
-td.name { max-width: 46ch; }
+td.name { max-width: 46ch; min-width: 0; }
 .shares { display: flex; height: 14px; margin: 10px 0 4px; max-width: 760px; border-radius: 2px; overflow: hidden; }
 .shares i { display: block; height: 100%; }
 .key { margin: 0 0 10px; color: var(--text-2); }
