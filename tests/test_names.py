@@ -143,8 +143,9 @@ def test_a_documented_name_that_is_missing_says_why() -> None:
 
     assert not hasattr(nl, "int64")
     for name, reason in shim.REASONS.items():
+        module, _, last = name.rpartition(".")
         with pytest.raises(UnsupportedError, match=name) as raised:
-            getattr(nl, name.rpartition(".")[2])
+            getattr(importlib.import_module(module), last)
         assert reason in str(raised.value)
 
 
@@ -169,3 +170,25 @@ def test_a_framework_kernel_can_be_named_but_not_used() -> None:
 
     with pytest.raises(UnsupportedError, match="FrameworkKernel is not emulated"):
         legacy.FrameworkKernel()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "nki.language.arange",
+            r"nki.language.arange is not emulated \(it belongs to the older API, neuronxcc.",
+        ),
+        ("neuronxcc.nki.language.fori_loop", r"\(it belongs to the newer API, nki.language\)"),
+        ("nki.language.sofmax", r"\(did you mean nki.language.softmax\?\)"),
+        ("nki.language.float64", r"float64 is not emulated: an element of a tensor has 32 bits at most; use float32"),
+        ("nki.isa.teleport", r"nki.isa.teleport is not emulated$"),
+    ],
+)
+def test_a_name_that_is_missing_says_where_it_may_be_found(line: str, message: str):
+    module, _, name = line.rpartition(".")
+    with sim.stand_ins():
+        with pytest.raises(AttributeError, match=message):
+            getattr(importlib.import_module(module), name)
+        with pytest.raises(ImportError, match=message):
+            exec(f"from {module} import {name}", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import types
@@ -71,10 +72,15 @@ MODULES = {
 """Public module -> the emulator's."""
 
 ROOTS = ("nki", "neuronxcc")
-REASONS = dict.fromkeys(
-    ("nki.language.int64", "nki.language.uint64"), "an element of a tensor has 32 bits at most; use int32 or uint32"
-)
-"""Why a documented name is missing, by name."""
+OLDER = "neuronxcc."
+REASONS = {
+    f"{package}.{name}": f"an element of a tensor has 32 bits at most; use {name.replace('64', '32')}"
+    for package in ("nki.language", "neuronxcc.nki.language")
+    for name in ("int64", "uint64", "float64")
+}
+"""Why a name is missing, by name."""
+ALIKE = 0.75
+"""Similarity from which on a name is taken for another's misspelling."""
 
 
 def device() -> Device:
@@ -98,13 +104,26 @@ class MissingModule(UnsupportedError, ModuleNotFoundError):
 
 def _missing(public: str) -> Callable[[str], Any]:
     def refuse(name: str) -> Any:
-        reason = REASONS.get(f"{public}.{name}")
-        message = f"{public}.{name} is not emulated" + (f": {reason}" if reason else "")
         if name.startswith("__"):
-            raise AttributeError(message)
-        raise MissingName(message, source=session.builder().where() if session.active() else None)
+            raise AttributeError(f"module {public} has no attribute {name}")
+        message, remedy = _unknown(public, name)
+        raise MissingName(message, source=session.builder().where() if session.active() else None, remedy=remedy)
 
     return refuse
+
+
+def _unknown(public: str, name: str) -> tuple[str, str | None]:
+    """What is said of a name that a module lacks: why, or where else it is, or one that is spelled alike."""
+    message = f"{public}.{name} is not emulated"
+    reason = REASONS.get(f"{public}.{name}")
+    if reason:
+        return f"{message}: {reason}", None
+    other, age = (public[len(OLDER) :], "newer") if public.startswith(OLDER) else (OLDER + public, "older")
+    if other in MODULES and hasattr(importlib.import_module(MODULES[other]), name):
+        return message, f"it belongs to the {age} API, {other}"
+    known = [word for word in vars(importlib.import_module(MODULES[public])) if not word.startswith("_")]
+    alike = difflib.get_close_matches(name, known, 1, ALIKE)
+    return message, f"did you mean {public}.{alike[0]}?" if alike else None
 
 
 def _install(public: str, private: str) -> None:
@@ -123,9 +142,12 @@ class _Refuser:
     """Import hook: a stand-in that does not exist is named, instead of a plain ModuleNotFoundError."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        public, _, last = name.rpartition(".")
+        if public in MODULES:
+            message, remedy = _unknown(public, last)
+            raise MissingModule(message, remedy=remedy)
         if name.split(".")[0] in ROOTS:
             raise MissingModule(f"module {name} has no stand-in in the emulator")
-        return
 
 
 @contextmanager
