@@ -42,8 +42,8 @@
     }
     return null;
   }
-  function hover(tl, h, x, y) {
-    const card = $("#hover"), said = h && describe(tl, h);
+  function hover(tl, h, x, y, card = $("#hover"), stage = $(".stage")) {
+    const said = h && describe(tl, h);
     card.hidden = !said;
     if (!said) return;
     card.replaceChildren();
@@ -54,20 +54,20 @@
     for (const [k, v] of said.rows) list.append(node("dt", k, "dim"), node("dd", v));
     card.append(top, list);
     if (h.kind === "cluster") card.append(node("p", "click to zoom in", "dim"));
-    const s = $(".stage").getBoundingClientRect(), r = card.getBoundingClientRect();
+    const s = stage.getBoundingClientRect(), r = card.getBoundingClientRect();
     card.style.left = `${Math.max(4, x + 16 + r.width > s.width ? x - r.width - 12 : x + 16)}px`;
     card.style.top = `${Math.max(4, Math.min(s.height - r.height - 6, y + 18))}px`;
   }
 
 
-  function gutter(tl, st) {
-    const g = $("#gutter"); g.replaceChildren(); g.style.height = `${tl.height}px`;
+  function gutter(tl, st, g = $("#gutter")) {
+    g.replaceChildren(); g.style.height = `${tl.height}px`;
     for (const r of tl.rows) {
       const e = node(r.kind === "group" ? "button" : "div", undefined, `glabel${r.kind === "group" ? " group" : ""}${r.minor || r.h < 15 ? " minor" : ""}`);
       e.style.top = `${r.y}px`; e.style.height = `${r.h}px`; e.title = r.name;
       if (r.kind === "group") { e.dataset.fold = r.id; e.setAttribute("aria-expanded", !st.closed.has(r.id)); e.append(node("span", r.name, "name clip"), node("span", r.code, "code")); g.append(e); continue; }
       const key = node("span", undefined, "key");
-      if (!["bound", "regions"].includes(r.kind) && !(r.minor && r.kind === "packets")) { key.style.setProperty("--c", `var(--${trnprof.ink.ENGINES[r.colour]})`); }
+      if (!["bound", "regions", "path"].includes(r.kind) && !(r.minor && r.kind === "packets")) { key.style.setProperty("--c", `var(--${trnprof.ink.ENGINES[r.colour]})`); }
       if (st.pinned.has(r.id)) e.classList.add("pinned");
       e.append(key, node("span", r.name, "name grow clip"), node("span", r.words, "val"), node("span", r.code, "code"));
       g.append(e);

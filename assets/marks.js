@@ -5,11 +5,11 @@
   const WORK = 1, WASTE = 2, KERNEL = 8;
 
   /** Colour and hatch of a mark. */
-  function fillOf(tl, f, i) {
+  function fillOf(tl, f, i, r) {
     const P = tl.P, flags = f.flags[i];
     if (!(flags & WORK)) return [P.neutral, null];
     if (f.colour === "bound") { const b = BOUNDS[f.colourOf[i]]; return [P[b], b === "compute" ? null : b]; }
-    return [P[ENGINES[f.colourOf[i]]] || P.neutral, f.colour === "engine" && flags & WASTE ? "waste" : null];
+    return [P[ENGINES[f.colourOf[i]]] || P.neutral, (f.colour === "engine" || r?.kind === "path") && flags & WASTE ? "waste" : null];
   }
 
   function bars(tl, g, r) {
@@ -31,7 +31,7 @@
   function bar(tl, g, r, f, i, a, body, end, y, h, tails) {
     const P = tl.P, work = f.flags[i] & WORK, full = h, top = y;
     if (!work) { const k = Math.max(3, Math.round(h * .28)); y += Math.round((h - k) / 2); h = k; }
-    const [fill, hatch] = fillOf(tl, f, i), x0 = Math.max(snap(a), -4), x1 = Math.min(snap(Math.max(body, a + 1)), tl.w + 4);
+    const [fill, hatch] = fillOf(tl, f, i, r), x0 = Math.max(snap(a), -4), x1 = Math.min(snap(Math.max(body, a + 1)), tl.w + 4);
     const w = Math.max(1, x1 - x0 - (x1 - x0 > 4 ? 1 : x1 - x0 > 1.5 ? .5 : 0)), faint = r.minor && f.colour !== "wait";
     g.globalAlpha = faint ? .62 : 1; g.fillStyle = fill; g.fillRect(x0, y, w, h);
     if (hatch || P.contrast && r.minor) { g.fillStyle = tile(g, hatch || "latency", shadeOn(fill, "59", "59")); g.fillRect(x0, y, w, h); }
@@ -46,7 +46,7 @@
     const P = tl.P, w = Math.max(1.5, end - a), top = y, full = h, n = f.count[i];
     if (!(f.flags[i] & WORK)) { const k = Math.max(5, Math.round(h * .4)); y += Math.round((h - k) / 2); h = k; }
     const room = h > 8 ? h - 3 : h, tall = Math.max(2, Math.round(room * Math.max(.28, f.busy[i] / 255)));
-    const [fill, hatch] = fillOf(tl, f, i);
+    const [fill, hatch] = fillOf(tl, f, i, r);
     g.fillStyle = fill; g.globalAlpha = r.minor ? .5 : .8; g.fillRect(snap(a), y + h - tall, w, tall);
     if (hatch) { g.fillStyle = tile(g, hatch, shadeOn(fill, "59", "59")); g.fillRect(snap(a), y + h - tall, w, tall); }
     g.globalAlpha = 1;
@@ -182,6 +182,6 @@
   }
 
   window.trnprof = Object.assign(window.trnprof || {}, {
-    draw: { instructions: bars, transfers: bars, bound, regions, counter: level, banks, packets }, fillOf, FLAGS: { WORK, WASTE, KERNEL },
+    draw: { path: bars, instructions: bars, transfers: bars, bound, regions, counter: level, banks, packets }, fillOf, FLAGS: { WORK, WASTE, KERNEL },
   });
 })();

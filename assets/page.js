@@ -1,7 +1,7 @@
 "use strict";
 // The page around the timeline: state in the address, keys, pointer, selection. Dash fills the panel; this asks it to.
 (() => {
-  const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source"];
+  const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory"], STAY = ["source", "engines", "memory"], PAGES = ["roofline", "compare", "whatif"];
   const COLOURS = ["engine", "bound", "wait", "path"], ADDRESS_MS = 200, SEARCH_MS = 120;
   let tl = null, start = null, st = null, drag = null, query = "", numbering = "", opened = null, addressed = 0, searching = 0;
   const pointers = new Map();
@@ -14,7 +14,7 @@
     const quiet = start.tracks.filter(t => t.quiet).map(t => t.group);
     st = {
       theme: h.get("theme") || localStorage.getItem("trnprof.theme") || "", colour: COLOURS.includes(h.get("colour")) ? h.get("colour") : "engine",
-      tab: TABS.includes(h.get("tab")) ? h.get("tab") : "instruction", page: h.get("page") === "roofline" ? "roofline" : "",
+      tab: TABS.includes(h.get("tab")) ? h.get("tab") : "instruction", page: PAGES.includes(h.get("page")) ? h.get("page") : "", other: h.get("with") || "", wish: h.get("set") || "", at: null,
       row: /^\d+$/.test(h.get("sel") || "") ? +h.get("sel") : -1, transfer: /^\d+$/.test(h.get("dma") || "") ? +h.get("dma") : -1,
       area: two("area"), title: h.get("title") || "", view: two("t"), gap: null, panel: h.get("panel") !== "0",
       closed: h.has("closed") ? set(h.get("closed")) : new Set(quiet), hidden: set(h.get("hidden")), pinned: set(h.get("pinned")),
@@ -24,7 +24,7 @@
   function write() {
     const h = new URLSearchParams(), put = (k, v) => { if (v !== "" && v !== null && v !== undefined) h.set(k, v); };
     put("theme", st.theme); if (st.colour !== "engine") put("colour", st.colour); if (st.tab !== "instruction") put("tab", st.tab);
-    put("page", st.page); if (st.row >= 0) put("sel", st.row); if (st.transfer >= 0) put("dma", st.transfer);
+    put("page", st.page); if (st.page === "compare") put("with", st.other); if (st.page) put("set", st.wish); if (st.row >= 0) put("sel", st.row); if (st.transfer >= 0) put("dma", st.transfer);
     if (st.area) { put("area", st.area.map(Math.round).join()); put("title", st.title); }
     if (!tl.atHome()) put("t", tl.view.map(Math.round).join());
     put("closed", [...st.closed].join("~")); put("hidden", [...st.hidden].join("~")); put("pinned", [...st.pinned].join("~"));
@@ -41,16 +41,19 @@
     panel?.classList.toggle("off", !st.panel);
     send("ask", { data: {
       trace: start.name, tab: st.tab, row: st.row, transfer: st.transfer >= 0 ? st.transfer : null, area: st.area?.map(Math.round) || null,
-      title: st.title, gap: st.gap, theme: theme(), width: Math.max(260, (panel?.clientWidth || 360) - 34),
+      title: st.title, gap: st.gap, at: Math.round(moment()), theme: theme(), width: Math.max(260, (panel?.clientWidth || 360) - 34),
     } });
   }
+  /** Of what memory is shown: of the selection, else of the last click. */
+  const moment = () => tl.chosen?.t0_ps ?? st.area?.[0] ?? st.at ?? (start.window[0] + start.window[1]) / 2;
   function askChart() {
     const box = $("#roofline");
-    box.hidden = st.page !== "roofline"; document.body.dataset.page = st.page;
-    $("main").hidden = st.page === "roofline";
+    box.hidden = !st.page; document.body.dataset.page = st.page;
+    $("main").hidden = !!st.page;
+    trnprof.compare.close();
     if (box.hidden) { tl.relayout(); tl.request(); return; }
     const side = innerWidth > 760 ? 372 + 40 : 24;
-    send("chart", { data: { trace: start.name, theme: theme(), area: st.area?.map(Math.round) || null, width: Math.max(280, innerWidth - side), height: Math.max(320, Math.min(640, innerHeight - 250)) } });
+    send("chart", { data: { page: st.page, other: st.other, wish: st.wish, trace: start.name, theme: theme(), area: st.area?.map(Math.round) || null, width: Math.max(280, innerWidth - side), height: Math.max(320, Math.min(640, innerHeight - 250)) } });
   }
 
   // --- theme --------------------------------------------------------------------------------------------------------
@@ -63,23 +66,23 @@
   function nextTheme() {
     st.theme = start.themes[(start.themes.indexOf(theme()) + 1) % start.themes.length];
     localStorage.setItem("trnprof.theme", st.theme);
-    paintTheme(); ask(); if (st.page) askChart(); tl.request(); remember();
+    paintTheme(); trnprof.memory.redraw(); ask(); if (st.page) askChart(); tl.request(); remember();
   }
 
   // --- selection ----------------------------------------------------------------------------------------------------
   function clear() { Object.assign(st, { row: -1, transfer: -1, area: null, gap: null, title: "" }); tl.chosen = null; tl.area = null; }
   function settle(tab = true) {
-    if (tab && !["source", "engines"].includes(st.tab)) st.tab = "instruction";
+    if (tab && !STAY.includes(st.tab)) st.tab = "instruction";
     ask(); status(); tl.request(); remember();
   }
   /** Select an instruction by its card; a jump off the screen moves the view and blinks once. */
-  function choose(card, move) {
+  function choose(card, move, keep = false) {
     if (!card) return;
     clear();
     st.row = card.row; tl.chosen = card;
     if (move) reveal(card);
     $("#live").textContent = card.spoken;
-    settle();
+    settle(!keep);
   }
   function chooseTransfer(card, move) {
     if (!card) return;
@@ -103,7 +106,7 @@
     settle();
   }
   const fetched = (what, args) => tl.frames.json(what, args).catch(fault => { notice(fault.message); return null; });
-  const pick = async row => choose(await fetched("card", { row }), true);
+  const pick = async (row, keep) => choose(await fetched("card", { row }), true, keep);
   async function step(by) {
     if (st.transfer >= 0) return chooseTransfer(await fetched("step", { row: st.transfer, by, kind: "transfers" }), true);
     if (st.row < 0) return choose(await fetched("first", { t0: Math.round(tl.view[0]), t1: Math.round(tl.view[1]) }), true);
@@ -121,7 +124,7 @@
     const c = tl.chosen, [a, b] = st.area || (c ? [c.t0_ps, c.t1_ps] : tl.view), air = st.area ? .05 : .6;
     tl.set(a - (b - a) * air, b + (b - a) * air);
   }
-  const pointerTime = () => tl.cursor !== null ? tl.t(tl.cursor) : (tl.view[0] + tl.view[1]) / 2;
+  const pointerTime = () => live() !== tl ? undefined : tl.cursor !== null ? tl.t(tl.cursor) : (tl.view[0] + tl.view[1]) / 2;
   function areaKey() {
     if (opened === null) { opened = pointerTime(); at(`area from ${trnprof.words.moment(opened)}; v ends it`); return; }
     const from = opened; opened = null;
@@ -170,11 +173,13 @@
   function relayout() { tl.relayout(); gutter(); tl.request(); remember(); }
 
   // --- actions: one for every row of the key table ----------------------------------------------------------------------------
+  /** What keys of time move: the pair of a comparison, else the timeline. */
+  const live = () => st.page === "compare" && trnprof.compare.pair || tl;
   const underPointer = () => tl.byId[tl.chosen?.track] || tl.lastRow || null;
   const ACT = {
-    zoom_in: () => tl.zoom(.72, pointerTime()), zoom_out: () => tl.zoom(1.39, pointerTime()),
-    pan_left: () => tl.pan(-.15), pan_right: () => tl.pan(.15), page_left: () => tl.pan(-.6), page_right: () => tl.pan(.6),
-    track_up: () => trackBy(-1), track_down: () => trackBy(1), fit: fitChosen, home: () => tl.home(),
+    zoom_in: () => live().zoom(.72, pointerTime()), zoom_out: () => live().zoom(1.39, pointerTime()),
+    pan_left: () => live().pan(-.15), pan_right: () => live().pan(.15), page_left: () => live().pan(-.6), page_right: () => live().pan(.6),
+    track_up: () => trackBy(-1), track_down: () => trackBy(1), fit: fitChosen, home: () => live().home(),
     goto: () => openLine("Go to time, id or line", gotoText), next: () => step(1), previous: () => step(-1), follow: () => follow(1), follow_back: () => follow(-1),
     area: areaKey, mark: () => { tl.marks.push(pointerTime()); tl.request(); remember(); }, clear_marks: () => { tl.marks = []; tl.request(); remember(); },
     clear: escape, search: focusSearch, next_hit: () => hitBy(1), previous_hit: () => hitBy(-1), find_track: () => openLine("Find a track", findTrack),
@@ -184,11 +189,14 @@
     move_down: () => move(1), move_up: () => move(-1),
     colour: () => colour(COLOURS[(COLOURS.indexOf(st.colour) + 1) % COLOURS.length]),
     panel: () => { st.panel = !st.panel; ask(); tl.relayout(); gutter(); tl.request(); remember(); },
-    roofline: () => { st.page = st.page ? "" : "roofline"; askChart(); remember(); }, theme: nextTheme, help: () => { $("#help").hidden = !$("#help").hidden; },
+    roofline: () => turn("roofline"), compare: () => turn("compare"), what_if: () => turn("whatif"),
+    run_what_if: () => trnprof.suppose.run(tl, wished), cancel_what_if: () => trnprof.suppose.cancel(tl), theme: nextTheme, help: () => { $("#help").hidden = !$("#help").hidden; },
     copy: () => copyText(tl.chosen && JSON.stringify(tl.chosen, null, 1), "card copied"), export: save, link: () => { write(); copyText(location.href, "link copied"); },
     back: () => { st.page = ""; askChart(); remember(); }, close_help: () => { $("#help").hidden = true; },
   };
   for (const [k, tab] of TABS.entries()) ACT[`tab_${k + 1}`] = () => { st.tab = tab; st.panel = true; ask(); remember(); };
+  function turn(page) { st.page = st.page === page ? "" : page; askChart(); remember(); }
+  function wished(text) { st.wish = text; remember(); }
   function escape() {
     if (!$("#help").hidden) $("#help").hidden = true;
     else if ($("#line")) $("#line").remove();
@@ -205,7 +213,9 @@
     st.order = [...st.order.filter(id => !all.includes(id)), ...all]; tl.state.order = st.order; relayout();
   }
   function colour(name) {
+    const moved = (tl.colour === "path") !== (name === "path");
     st.colour = tl.colour = document.body.dataset.paint = name;
+    if (moved) { tl.relayout(); gutter(); }
     document.querySelectorAll("[data-colour]").forEach(b => b.setAttribute("aria-pressed", b.dataset.colour === name));
     tl.request(); remember();
   }
@@ -270,6 +280,7 @@
       return tl.set(drag.mid - span * f, drag.mid + span * (1 - f));
     }
     if (drag && Math.hypot(p.x - drag.x, p.y - drag.y) > 3) drag.moved = true;
+    if (st.tab === "memory" && st.panel) trnprof.memory.follow(tl, tl.t(p.x));
     if (drag?.moved) { pull(p, e); hoverCard(null); } else { tl.hover = tl.hit(p.x, p.y); hoverCard(tl.hover, p.sx, p.sy); }
     status(); tl.request();
   }
@@ -291,7 +302,7 @@
     const p = place(e); click(tl.hit(p.x, p.y), tl.t(p.x));
   }
   async function click(h, t) {
-    if (!h || ["bound", "level", "packets"].includes(h.kind)) { clear(); return settle(false); }
+    if (!h || ["bound", "level", "packets"].includes(h.kind)) { clear(); st.at = t; return settle(false); }
     const f = h.f, i = h.i;
     if (h.kind === "ins") return choose(await fetched("card", { row: f.row[i] }));
     if (h.kind === "transfer") return chooseTransfer(await fetched("transfer", { row: f.row[i] }));
@@ -304,7 +315,7 @@
       return settle();
     }
   }
-  const leave = () => { tl.cursor = null; tl.hover = null; hoverCard(null); status(); tl.request(); };
+  const leave = () => { if (st.tab === "memory") trnprof.memory.follow(tl, moment()); tl.cursor = null; tl.hover = null; hoverCard(null); status(); tl.request(); };
   function twice(e) { const p = place(e), h = tl.hit(p.x, p.y); if (h?.kind === "region") { const f = h.f, d = f.length[h.i]; tl.set(f.start[h.i] - d * .05, f.start[h.i] + d * 1.05); } }
   /** Drag in the overview: its handles resize the window, elsewhere it moves. */
   function overviewDrag(o) {
@@ -327,6 +338,7 @@
     c.onpointerdown = down; c.onpointermove = hoverAt; c.onpointerup = up; c.onpointercancel = e => { pointers.delete(e.pointerId); drag = null; };
     c.onpointerleave = leave; c.ondblclick = twice;
     overviewDrag($("#overview"));
+    trnprof.memory.watch(() => trnprof.memory.follow(tl, moment()));
     new ResizeObserver(() => { if (tl?.canvas === c && $("#scroll").clientHeight) { tl.relayout(); gutter(); tl.request(); } }).observe($("#scroll"));
     tl.onview = () => { status(); remember(); };
     tl.onfault = fault => notice(fault.message);
@@ -341,18 +353,29 @@
 
   // --- the document: once, whatever page is shown --------------------------------------------------------------------------------
   document.addEventListener("click", e => {
-    const b = e.target.closest("[data-act],[data-tab],[data-go],[data-colour],[data-fold],[data-transfer],[data-t0]");
+    const b = e.target.closest("[data-act],[data-tab],[data-go],[data-goto],[data-colour],[data-fold],[data-transfer],[data-t0],[data-with],[data-wish],[data-memory]");
     if (!b || !tl) return;
     const d = b.dataset;
     if (d.act === "close_help" && e.target.closest(".dialog")) return;
     if (d.act) ACT[d.act]?.();
     if (d.tab) { st.tab = d.tab; ask(); remember(); }
-    if (d.go && +d.go >= 0) pick(+d.go);
+    if (d.rows) marked(d.rows.split(",").map(Number));
+    if (d.go && +d.go >= 0) pick(+d.go, !!d.keep || !!d.rows);
+    if (d.goto) gotoText(d.goto);
+    if (d.with !== undefined) { st.other = d.with; st.page = "compare"; askChart(); remember(); }
+    if (d.wish) trnprof.suppose.add(d.wish);
+    if (d.memory) { const r = b.getBoundingClientRect(), t = trnprof.memory.tileAt(b, e.clientX - r.left, e.clientY - r.top); if (t) showArea(t.t0_ps, t.t1_ps, t.name); }
     if (d.colour) colour(d.colour);
     if (d.fold) fold(d.fold);
     if (d.transfer) fetched("transfer", { row: d.transfer }).then(card => chooseTransfer(card, true));
     if (d.t0) showArea(+d.t0, +d.t1, d.name);
   });
+  /** Outline instructions as a search does. */
+  async function marked(rows) {
+    const cards = await Promise.all(rows.map(row => fetched("card", { row })));
+    query = ""; tl.found = new Set(rows); tl.foundRows = rows; tl.foundAt = cards.filter(Boolean).map(c => c.t0_ps); tl.total = rows.length;
+    hits(`${trnprof.words.count(rows.length)} marked`); tl.request();
+  }
   function showArea(t0, t1, title) { if (st.page) ACT.back(); const air = (t1 - t0) * .05; tl.set(t0 - air, t1 + air); chooseArea(t0, t1, title); }
   document.addEventListener("keydown", e => {
     if (!tl || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
@@ -401,6 +424,14 @@
     if (said && tl) showArea(+said[0], +said[1], said[2]);
     return window.dash_clientside.no_update;
   }
+  /** The page beside the timeline has been put in place. */
+  function paged(children, ask) {
+    if (ask && tl) requestAnimationFrame(() => {
+      if (ask.page === "compare") trnprof.compare.open(start, tl, fetched, notice);
+      if (ask.page === "whatif") trnprof.suppose.open(tl, ask.wish, wished);
+    });
+    return window.dash_clientside.no_update;
+  }
   function name(title) { if (title) document.title = title; return window.dash_clientside.no_update; }
-  window.dash_clientside = Object.assign({}, window.dash_clientside, { trnprof: { begin, dot, name } });
+  window.dash_clientside = Object.assign({}, window.dash_clientside, { trnprof: { begin, dot, name, paged } });
 })();

@@ -18,7 +18,7 @@
     relayout() {
       const { closed, hidden, pinned, order } = this.state, rows = [], seen = new Set();
       const rank = t => { const k = order.indexOf(t.id); return k < 0 ? 1e6 : k; };
-      const tracks = this.start.tracks.filter(t => !hidden.has(t.id));
+      const tracks = this.start.tracks.filter(t => !hidden.has(t.id) && (t.kind !== "path" || this.colour === "path"));
       const add = t => rows.push({ ...t, h: t.height, laneHeight: t.lane_height, topWords: t.top_words });
       for (const t of tracks) if (pinned.has(t.id)) add(t);
       for (const t of tracks) {
@@ -177,6 +177,7 @@
 
     /** Whole trace: one lane an engine, opacity = busy share of the pixel; the window in view stays bright. */
     drawOverview() {
+      if (!this.overviewCanvas) return;
       const w = this.overviewCanvas.clientWidth, g = surface(this.overviewCanvas, w, OVERVIEW), P = this.P, columns = Math.max(1, Math.ceil(w / 2));
       if (!this.busyLines || this.busyLines.columnsAsked !== columns) this.loadOverview(columns);
       const o = this.busyLines;

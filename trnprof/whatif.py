@@ -7,13 +7,13 @@ are timed anew from their rows (`trnprof.coarse`), which is coarser and knows fe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
 from typing import TYPE_CHECKING
 
-from sim.errors import InputError, UnsupportedError
+from sim.errors import InputError, UnsupportedError, UsageError
 from sim.spec import Device, device
 from sim.trace import Trace
 from trnprof import coarse
@@ -152,6 +152,20 @@ def what_ifs(trace: Trace, settings: Sequence[Mapping[str, Value]]) -> list[What
     """The trace with each of several settings."""
     machine = _Machine(trace)
     return [machine.with_(each) for each in settings]
+
+
+def choices(texts: Iterable[str]) -> dict[str, list[str]]:
+    """The values of each setting, from texts such as `hbm_bw=1x,2x`; UsageError for what is none."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not values.strip():
+            raise UsageError(f"{text}: expected NAME=VALUE, such as hbm_bw=2x")
+        if name in found:
+            raise UsageError(f"{text}: {name} is given twice", remedy=f"{name}=1x,2x gives several values")
+        found[name] = [value.strip() for value in values.split(",") if value.strip()]
+    return found
 
 
 def grid(choices: Mapping[str, Sequence[Value]]) -> list[dict[str, Value]]:

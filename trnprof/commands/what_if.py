@@ -45,9 +45,9 @@ def execute(args: Namespace) -> None:
 
 
 def _run(trace: Trace, args: Namespace) -> None:
-    from trnprof.whatif import grid, what_ifs
+    from trnprof.whatif import choices, grid, what_ifs
 
-    asked = grid(_choices(args.set))
+    asked = grid(choices(args.set))
     if args.output and len(asked) > 1:
         raise UsageError(f"-o writes one trace, the grid has {len(asked)}", remedy="give each setting one value")
     found = what_ifs(trace, asked)
@@ -62,19 +62,6 @@ def _run(trace: Trace, args: Namespace) -> None:
     emit(_one(trace, found[0]) if len(found) == 1 else _table(trace, found))
     if args.output:
         say(f"the trace is in {args.output}: trnprof web {args.trace} {args.output}")
-
-
-def _choices(texts: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name, equals, values = text.partition("=")
-        name = name.strip()
-        if not equals or not name or not values.strip():
-            raise UsageError(f"--set {text}: expected NAME=VALUE, such as hbm_bw=2x")
-        if name in found:
-            raise UsageError(f"--set {text}: {name} is given twice", remedy=f"{name}=1x,2x gives several values")
-        found[name] = [value.strip() for value in values.split(",") if value.strip()]
-    return found
 
 
 def _list(trace: Trace | None, as_json: bool) -> None:

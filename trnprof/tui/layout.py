@@ -63,6 +63,7 @@ class Row:
 
 def visible(tracks: Sequence[Track], state: State) -> list[Track]:
     """The tracks that the user has not hidden or folded away, pinned ones first, in the user's order."""
+    tracks = [t for t in tracks if t.kind != "path" or state.colour == "path"]
     folded = {t.group for t in tracks if t.group in state.folded}
     heads = {group: next(t.id for t in tracks if t.group == group) for group in folded}
     shown = [t for t in tracks if t.id not in state.hidden and (t.group not in folded or heads[t.group] == t.id)]
@@ -103,7 +104,16 @@ def _at_work(tracks: Sequence[Track], wanted: set[str]) -> list[Track]:
 def worth(track: Track) -> tuple[int, int]:
     """What a track is worth where lines are few; lower comes first, cores one after another."""
     idle = not track.busy and track.kind == "instructions"
-    order = {"bound": 0, "regions": 1, "instructions": 2, "transfers": 3, "packets": 6, "counter": 7, "banks": 6}
+    order = {
+        "bound": 0,
+        "path": 0,
+        "regions": 1,
+        "instructions": 2,
+        "transfers": 3,
+        "packets": 6,
+        "counter": 7,
+        "banks": 6,
+    }
     rank = order.get(track.kind, 8)
     if track.id.endswith("_bytes_per_s"):
         rank = 4

@@ -39,7 +39,7 @@ def click(picture: Picture, scene: Scene, x: int, y: int) -> State:
         return moves.show(state, middle - state.span / 2, middle + state.span / 2, session.extent)
     if track is None:
         return replace(state, cursor=at) if y in (RULER, TOP) else state
-    if track.kind in actions.SELECTABLE or track.kind == "regions":
+    if track.kind in actions.SELECTABLE or track.kind in ("regions", "path"):
         line = next(first for first, last, shown in picture.rows if shown.id == track.id)
         mark = _mark_at(picture, state, track, x, y - line)
         if mark != NONE:
@@ -78,7 +78,7 @@ def _take(scene: Scene, picture: Picture, track: Track, mark: int, at: int) -> S
         return replace(state, track=track.id, area=(start, end), area_from=None, tab=0, cursor=at)
     if row == NONE:
         return moves.fit(replace(state, track=track.id, cursor=at), start, end, session.extent)
-    return actions.select(session, state, row, track.kind)
+    return actions.select(session, state, row, "transfers" if track.kind == "transfers" else "instructions")
 
 
 def wheel(picture: Picture, scene: Scene, x: int, y: int, up: bool, sideways: bool) -> State:

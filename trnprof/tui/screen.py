@@ -180,7 +180,7 @@ def timeline(picture: Picture, scene: Scene) -> None:
         tracks.paint(place, row, y)
         picture.rows.append((y, y + row.lines, row.track))
         y += row.lines
-    _more(canvas, shape, rows, len(scene.session.tracks()) - len(rows), y)
+    _more(canvas, shape, rows, len(scene.session.tracks()) - (state.colour != "path") - len(rows), y)
     if shape.side:
         left = picture.canvas.height - 1 - y
         if left > 8:

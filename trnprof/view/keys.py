@@ -60,8 +60,13 @@ KEYS: tuple[Key, ...] = (
     Key("tab_4", ("4",), ("4",), "Show", "roofline", ("4",)),
     Key("tab_5", ("5",), ("5",), "Show", "regions", ("5",)),
     Key("tab_6", ("6",), ("6",), "Show", "source lines", ("6",)),
+    Key("tab_7", ("7",), ("7",), "Show", "advice", ("7",)),
+    Key("tab_8", ("8",), ("8",), "Show", "critical path", ("8",)),
+    Key("tab_9", ("9",), ("9",), "Show", "memory map", ("9",)),
     Key("panel", ("\\",), ("\\",), "Show", "panel on, off", ("backslash",)),
     Key("roofline", ("o",), ("o",), "Show", "roofline, whole page", ("o",)),
+    Key("compare", ("=",), ("=",), "Show", "compare", ("equals_sign",)),
+    Key("what_if", ("i",), ("i",), "Show", "what-if", ("i",)),
     Key("theme", ("T",), ("T",), "Show", "theme", ("T",)),
     Key("help", ("?",), ("?",), "Show", "this table", ("question_mark",)),
     Key("copy", ("y",), ("y",), "Take", "copy the card as JSON", ("y",)),
@@ -70,8 +75,8 @@ KEYS: tuple[Key, ...] = (
     Key("quit", ("q",), ("q",), "Take", "quit", ("q",), ("terminal",)),
 )
 
-TABS = ("instruction", "verdict", "engines", "roofline", "regions", "source")
-"""Panel tabs in the order of keys 1 to 6."""
+TABS = ("instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory")
+"""Panel tabs in the order of keys 1 to 9."""
 
 
 def keys_of(view: str) -> tuple[Key, ...]:

@@ -80,7 +80,10 @@ class Track(Record):
     code: str
     """Two to four letters, for narrow screens."""
     kind: str
-    """instructions, transfers, packets, regions, bound, counter or banks; what `row` of a frame counts."""
+    """instructions, transfers, packets, regions, bound, path, counter or banks; what `row` of a frame counts.
+
+    The path is shown where colour tells it; its rows are instructions.
+    """
     colour: int
     """Index of `palette.ENGINE_COLOURS`."""
     core: int = 0

@@ -20,6 +20,7 @@ from trnprof.view import search
 from trnprof.view.cards import Cards
 from trnprof.view.findings import AdviceCard, Assumption, advice_cards, assumptions
 from trnprof.view.links import Links
+from trnprof.view.memory import MemoryCard, memory_card
 from trnprof.view.paths import CompareCard, PathCard, Paths, SettingRow, WhatIfCard, compared, supposition
 from trnprof.view.records import (
     AreaCard,
@@ -44,12 +45,16 @@ from trnprof.view.records import (
 from trnprof.view.tables import MOST_ROWS, Tables
 from trnprof.view.timeline import Timeline
 from trnprof.view.tracks import Row
-from trnprof.whatif import Value, WhatIf, what_if
+from trnprof.view.twins import Twin, twin
+from trnprof.whatif import Value, WhatIf, choices, grid, what_if
 
 HOME_MARGIN = 0.015
 
 KEPT_WHAT_IFS = 4
 """Answers that are kept, each with its trace."""
+
+LONGEST_WISH = 400
+"""Characters of a what-if."""
 
 
 class Session:
@@ -61,6 +66,7 @@ class Session:
         self._told: dict[bool, tuple[AdviceCard, ...]] = {}
         self._last_hits: Hits | None = None
         self._what_ifs: dict[tuple, WhatIf] = {}
+        self._compared: tuple[Session, CompareCard] | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Session:
@@ -107,8 +113,8 @@ class Session:
             title=words.plain(meta.kernel or Path(meta.source).stem or "trace", 120),
             source=words.plain(meta.source, 300),
             device=f"{words.plain(meta.device, 40)}, {words.plural(cores, 'core')}",
-            estimated=meta.is_simulation,
-            mark="emulated" if meta.is_simulation else "captured",
+            estimated=meta.is_simulation or bool(meta.what_if),
+            mark="what-if" if meta.what_if else "emulated" if meta.is_simulation else "captured",
             window=Fact("Kernel window", self._within(self.estimate(words.time(span)), "latency_ns"), span),
             total=Fact(
                 "Whole trace",
@@ -235,6 +241,13 @@ class Session:
         """What a change of settings would do. raises : as `trnprof.what_if`"""
         return self.paths.supposed(self._supposed(settings))
 
+    def suppositions(self, text: str) -> list[dict[str, Value]]:
+        """Every combination of settings that a line such as `hbm_bw=1x,2x clock=1.2x` asks for.
+
+        raises : UsageError for what is no setting with its values, InputError for too many
+        """
+        return grid(choices(text[:LONGEST_WISH].split()))
+
     def supposed(self, settings: Mapping[str, Value]) -> Session:
         """The trace as it would be, to look at beside this one."""
         return Session(self._supposed(settings).trace)
@@ -249,7 +262,14 @@ class Session:
 
     def compared_with(self, before: Session) -> CompareCard:
         """What changed from another trace to this one."""
-        return compared(compare(before.trace, self.trace))
+        known = self._compared
+        if known is None or known[0] is not before:
+            known = self._compared = (before, compared(compare(before.trace, self.trace)))
+        return known[1]
+
+    def twin(self, before: Session, row: int, after: bool) -> Twin:
+        """The same instruction before and after: of a row of this trace with `after`, else of the other."""
+        return twin((before.trace, self.trace), self.compared_with(before).pairs, row, after)
 
     # --- what to do about it --------------------------------------------------------------------------------------
 
@@ -265,6 +285,12 @@ class Session:
     def assumptions(self) -> tuple[Assumption, ...]:
         """The roofs and the guessed figures that all of it rests on, with their sources."""
         return assumptions(self.trace, self.machine)
+
+    # --- what lies where ------------------------------------------------------------------------------------------
+
+    def memory(self, at_ps: int, core: int | None = None) -> MemoryCard:
+        """What lies in SBUF and PSUM at a moment, of the first core that works when none is named."""
+        return memory_card(self.trace, self.machine, at_ps, self.timeline.first_core if core is None else core)
 
     # --- one thing ------------------------------------------------------------------------------------------------
 

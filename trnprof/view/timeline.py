@@ -11,10 +11,9 @@ from threading import Lock
 import numpy as np
 
 from sim.trace import NONE, Engine, Trace, Wait
-from trnprof.critical import critical_path
 from trnprof.machine import Machine
 from trnprof.view import format as words
-from trnprof.view import tracks
+from trnprof.view import route, tracks
 from trnprof.view.counters import Counter, counters
 from trnprof.view.labels import Labels
 from trnprof.view.lanes import Columns, Lane
@@ -24,7 +23,10 @@ from trnprof.view.ribbon import Ribbon, ribbon
 from trnprof.view.tracks import Row
 
 COLOURS = ("engine", "bound", "wait", "path")
-"""What colour can say, in the order in which `c` steps through; path: who is on the critical path."""
+"""What colour can say, in the order in which `c` steps through.
+
+path : who is on the critical path, which has a track of its own then
+"""
 
 QUANTUM = 256
 """Frames begin and end at multiples of so many buckets, so that neighbouring views share them."""
@@ -38,7 +40,7 @@ GAP_BUCKETS = 2
 
 _KEPT_OVERVIEWS = 8
 
-_WRITTEN = ("instructions", "transfers", "regions")
+_WRITTEN = ("instructions", "transfers", "regions", "path")
 """Kinds of tracks that write on their bars."""
 
 
@@ -61,6 +63,7 @@ class Timeline:
         self.window = window
         self.machine = machine
         self.labels = Labels(trace)
+        self.route = route.Route(trace, self.labels)
         self.columns = tracks.instruction_columns(trace)
         self._frames: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
         self._overviews: OrderedDict[int, Overview] = OrderedDict()
@@ -84,6 +87,7 @@ class Timeline:
         ribbon_lane = Lane(Columns(self.ribbon(core).start_ps, self.ribbon(core).end_ps, self._all_work(core)))
         bound = Track(f"c{core}.bound", f"c{core}.regions", "", "bound", "bnd", "bound", NEUTRAL, core, height=13)
         found: list[Row | Counter] = [Row(bound, (ribbon_lane,))]
+        found += [Row(route.track(core))] if core == self.first_core else []
         region = tracks.region_row(self.trace, core)
         found += [region] if region else []
         engines = [self._busy(row) for row in tracks.engine_rows(self.trace, self.columns, core)]
@@ -92,6 +96,11 @@ class Timeline:
         found += dma
         found += [row for row in engines if row.track.engine == Engine.COLLECTIVE]
         return [*found, *counters(self.trace, core, self._roofs())]
+
+    @property
+    def first_core(self) -> int:
+        """The first core that works."""
+        return next((core for core in self.cores if core not in self._quiet_cores), self.cores[0])
 
     def _all_work(self, core: int) -> np.ndarray:
         return np.full(self.ribbon(core).start_ps.size, WORK, np.uint8)
@@ -174,7 +183,9 @@ class Timeline:
         quantum = bucket * QUANTUM
         t0 = viewport.t0_ps // quantum * quantum
         t1 = max(t0 + quantum, -(-viewport.t1_ps // quantum) * quantum)
-        chosen = tuple(self.rows) if ids is None else tuple(i for i in dict.fromkeys(ids) if i in self.rows)
+        # The path is found when it is asked for: on a large trace it takes longer than a picture may.
+        asked = [name for name in self.rows if name != route.ID or colour == "path"] if ids is None else ids
+        chosen = tuple(name for name in dict.fromkeys(asked) if name in self.rows)
         key = (chosen, colour, bucket, t0, t1)
         with self._lock:
             if key in self._frames:
@@ -203,7 +214,7 @@ class Timeline:
             if isinstance(row, Counter):
                 levels += [(position, steps.sample(edges)) for steps in row.steps]
                 continue
-            for number, lane in enumerate(row.lanes):
+            for number, lane in enumerate((self.route.lane,) if name == route.ID else row.lanes):
                 marks = lane.marks(t0, t1, bucket)
                 if marks.size:
                     parts.append(
@@ -224,32 +235,14 @@ class Timeline:
             return self.ribbon(track.core).bound[longest]
         if track.kind == "regions":
             return self.trace.regions.kind[longest]
+        if track.kind == "path":
+            return self.route.colour(longest)
         if colour == "bound":
             return self.ribbon(track.core).at((start + body) // 2)
         shown = flags & WORK > 0 if colour == "engine" else np.zeros(len(marks), bool)
         if colour == "path":
-            shown = self._on_path(track, lane, marks)
+            shown = self.route.through(track.kind, lane, marks)
         return np.where(shown, track.colour, NEUTRAL).astype(np.int8)
-
-    def _on_path(self, track: Track, lane: Lane, marks: np.ndarray) -> np.ndarray:
-        """Whether the critical path runs through each mark: of a cluster, through half of its work."""
-        members = self._path.get(track.kind)
-        if members is None:
-            return np.zeros(len(marks), bool)
-        rows = lane.rows[members[lane.rows]]
-        begin = lane.columns.start[rows]
-        spent = np.concatenate(([0], np.cumsum(lane.columns.end[rows] - begin)))
-        inside = spent[np.searchsorted(begin, marks[:, 1])] - spent[np.searchsorted(begin, marks[:, 0])]
-        return np.where(marks[:, 4] > 1, 2 * inside >= np.maximum(1, marks[:, 5]), members[marks[:, 6]])
-
-    @cached_property
-    def _path(self) -> dict[str, np.ndarray]:
-        """Rows that the critical path runs through, by kind of track; bool [rows]."""
-        pieces, trace = critical_path(self.trace).segments, self.trace
-        rows, moved = np.zeros(len(trace.instructions), bool), np.zeros(len(trace.transfers) + 1, bool)
-        rows[pieces.row[pieces.row >= 0]] = True
-        moved[pieces.transfer[pieces.transfer >= 0]] = True
-        return {"instructions": rows, "transfers": moved[:-1], "packets": moved[trace.packets.transfer]}
 
     def _labels(self, parts: Sequence[_Marks]) -> np.ndarray:
         """Label codes of all marks, NONE where a track writes nothing."""
@@ -260,9 +253,11 @@ class Timeline:
             [np.full(len(p.marks), _WRITTEN.index(p.kind) if p.kind in _WRITTEN else NONE, np.int8) for p in parts]
         )
         longest = np.concatenate([p.marks[:, 6] for p in parts])
-        for number, write in enumerate((self.labels.instructions, self.labels.transfers, self.labels.regions)):
+        writers = (self.labels.instructions, self.labels.transfers, self.labels.regions, self.route.labels)
+        for number, write in enumerate(writers):
             where = kind == number
-            label[where] = write(longest[where])
+            if where.any():
+                label[where] = write(longest[where])
         return label
 
     def _assemble(self, ids, colour, bucket, span, parts, idle, levels) -> Frame:
@@ -272,6 +267,8 @@ class Timeline:
         marks = np.concatenate([p.marks for p in parts]) if parts else np.empty((0, 8), np.int64)
         gaps = np.concatenate([g for _, g in idle]) if idle else np.empty((0, 3), np.int64)
         label = self._labels(parts)
+        row, longest = marks[:, 3].copy(), marks[:, 6].copy()
+        self._name_rows(parts, row, longest)
         gap_colour, gap_label = self.causes(gaps[:, 2])
         length = np.maximum(1, marks[:, 1] - marks[:, 0])
         return Frame(
@@ -285,8 +282,8 @@ class Timeline:
             start_ps=marks[:, 0].copy(),
             end_ps=marks[:, 1].copy(),
             body_ps=marks[:, 2].copy(),
-            row=marks[:, 3].copy(),
-            longest=marks[:, 6].copy(),
+            row=row,
+            longest=longest,
             count=marks[:, 4].astype(np.int32),
             busy=np.minimum(1.0, marks[:, 5] / length).astype(np.float32),
             colour=column([p.colour for p in parts], np.int8),
@@ -302,6 +299,16 @@ class Timeline:
             values=np.stack([mean for _, mean in levels]) if levels else np.empty((0, 0), np.float32),
             labels=self.labels.pick(np.concatenate((label, gap_label))),
         )
+
+    def _name_rows(self, parts: Sequence[_Marks], *columns: np.ndarray) -> None:
+        """Where marks are pieces of the critical path, put the rows of their instructions in place."""
+        at = 0
+        for part in parts:
+            here = slice(at, at + len(part.marks))
+            at = here.stop
+            if part.kind == "path":
+                for column in columns:
+                    column[here] = self.route.rows(column[here])
 
     def _flags(self, marks: np.ndarray) -> np.ndarray:
         flags = marks[:, 7].copy()

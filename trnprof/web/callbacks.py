@@ -10,11 +10,11 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
 from sim.errors import TrnprofError
 from trnprof.view import Session
-from trnprof.view.keys import keys_of
 from trnprof.view.palette import THEMES
-from trnprof.web import figures, panels, screens
+from trnprof.web import figures, findings, pages, panels, screens
 from trnprof.web.library import Library
 from trnprof.web.parts import Part
+from trnprof.web.start import start_of
 
 log = logging.getLogger("trnprof.web")
 
@@ -45,6 +45,13 @@ def add_callbacks(app: Dash, library: Library) -> None:
         ClientsideFunction("trnprof", "name"),
         Output("begun", "data", allow_duplicate=True),
         Input("judged", "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("trnprof", "paged"),
+        Output("begun", "data", allow_duplicate=True),
+        Input("roofline", "children"),
+        State("chart", "data"),
         prevent_initial_call=True,
     )
     for graph in ("graph-tab", "graph-page"):
@@ -86,22 +93,6 @@ def verdict(library: Library, start: dict[str, Any] | None) -> tuple[list[Part],
         return [html.P(f"{type(fault).__name__}: {fault}", className="bad", role="alert")], "trnprof"
 
 
-def start_of(name: str, session: Session) -> dict[str, Any]:
-    """All that the browser must know before the first frame."""
-    meta = session.meta
-    return {
-        "name": name,
-        "title": meta.title,
-        "estimated": meta.estimated,
-        "tracks": [track.to_json() for track in session.tracks()],
-        "home": list(session.home),
-        "window": list(session.window),
-        "extent": list(session.extent),
-        "keys": {key: row.action for row in keys_of("web") for key in row.keys},
-        "themes": list(THEMES),
-    }
-
-
 def panel(library: Library, ask: dict[str, Any] | None) -> list[Part]:
     """The tab that is asked for, of what is selected."""
     if not ask:
@@ -125,15 +116,26 @@ def _tab(session: Session, ask: dict[str, Any]) -> list[Part]:
     if tab == "regions":
         return panels.regions(session)
     if tab == "source":
-        row = ask.get("row")
-        return panels.source(session, _line_of(session, row))
+        return panels.source(session, _line_of(session, _chosen(ask)))
+    if tab == "advice":
+        return findings.advice(session)
+    if tab == "path":
+        return findings.path(session, _chosen(ask))
+    if tab == "memory":
+        return findings.memory(session, int(ask.get("at") or session.home[0]))
     if tab == "roofline":
         return [*_small_roofline(session, ask, area)]
     return _selected(session, ask, area)
 
 
+def _chosen(ask: dict[str, Any]) -> int | None:
+    """The selected instruction."""
+    row = ask.get("row")
+    return int(row) if isinstance(row, int) and row >= 0 else None
+
+
 def _line_of(session: Session, row: int | None) -> str:
-    card = session.card(int(row)) if isinstance(row, int) and row >= 0 else None
+    card = session.card(row) if row is not None else None
     return str(card.source.value) if card and card.source else ""
 
 
@@ -168,13 +170,21 @@ def _figure(session: Session, ask: dict[str, Any], size: tuple[int, int], area: 
 
 
 def chart(library: Library, ask: dict[str, Any] | None) -> list[Part]:
-    """The roofline on the whole page."""
+    """What takes the place of the timeline: the roofline, a comparison, what-ifs."""
     if not ask:
         return []
     try:
         session = library.session(str(ask.get("trace")))
+        if ask.get("page") == "compare":
+            return pages.compare(library, str(ask.get("trace")), str(ask.get("other") or ""))
+        if ask.get("page") == "whatif":
+            return pages.what_if(session, str(ask.get("wish") or ""))
+        return _roofline(session, ask)
     except (TrnprofError, OSError) as fault:
-        return [html.P(str(fault), className="bad", role="alert")]
+        return [html.Section([pages.back(), html.P(str(fault), className="bad", role="alert")], className="chart")]
+
+
+def _roofline(session: Session, ask: dict[str, Any]) -> list[Part]:
     size = (min(4000, max(260, int(ask.get("width") or 900))), min(3000, max(260, int(ask.get("height") or 560))))
     area = tuple(int(t) for t in ask["area"]) if ask.get("area") else None
     return screens.roofline_page(

@@ -14,6 +14,9 @@ from trnprof.view import Session
 KEPT = 8
 """Open traces; the one not asked for longest is closed."""
 
+SUPPOSED = "@"
+"""Stands between the name of a trace and the settings of a what-if of it: `attention@hbm_bw=2x,clock=1.2x`."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -43,16 +46,28 @@ class Library:
 
     def session(self, name: str) -> Session:
         """The trace of that name; raises InputError for a name that is not served or a file that cannot be read."""
-        if name not in self.paths:
+        base, _, settings = name.partition(SUPPOSED)
+        if base not in self.paths:
             raise InputError(
                 f"{name}: no trace of that name is open", remedy=f"open are {', '.join(self.paths) or 'none'}"
             )
-        with self._locks[name]:
+        with self._locks[base]:
             found = self._get(name)
             if found is None:
-                found = Session.open(self.paths[name])
+                found = self._opened(base, settings)
                 self._keep(name, found)
             return found
+
+    def _opened(self, base: str, settings: str) -> Session:
+        """The trace, or what a what-if makes of it."""
+        if not settings:
+            return Session.open(self.paths[base])
+        session = self._get(base)
+        if session is None:
+            session = Session.open(self.paths[base])
+            self._keep(base, session)
+        wished = session.suppositions(settings.replace(",", " "))
+        return session.supposed(wished[0])
 
     def _get(self, name: str) -> Session | None:
         with self._lock:

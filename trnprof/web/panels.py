@@ -44,6 +44,9 @@ TAB_NAMES = {
     "roofline": "Roofline",
     "regions": "Regions",
     "source": "Source",
+    "advice": "Advice",
+    "path": "Path",
+    "memory": "Memory",
 }
 
 assert tuple(TAB_NAMES) == TABS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flask import Flask, Response, request
@@ -13,7 +14,9 @@ from sim.errors import TrnprofError
 from trnprof.view import Session, Viewport
 from trnprof.view.palette import stylesheet
 from trnprof.view.timeline import COLOURS
+from trnprof.web.jobs import Jobs
 from trnprof.web.library import Library
+from trnprof.web.start import start_of
 from trnprof.web.wire import pack_frame, pack_overview
 
 MOST_COLUMNS = 20_000
@@ -36,6 +39,11 @@ def add_routes(server: Flask, library: Library) -> None:
     """Register every address below `/trace/<name>/`, and the colours."""
     for rule, answer in _ANSWERS.items():
         server.add_url_rule(f"/trace/<name>/{rule}", rule, _route(library, answer))
+    jobs = Jobs()
+    for rule, act in (("what-if", _suppose), ("what-if/state", _state), ("what-if/cancel", _cancel)):
+        methods = ["GET"] if act is _state else ["POST"]
+        server.add_url_rule(f"/trace/<name>/{rule}", rule, _route(library, partial(act, jobs)), methods=methods)
+    server.add_url_rule("/trace/<name>/pair", "pair", _route(library, partial(_pair, library)))
     server.add_url_rule("/palette.css", "palette", _palette)
     server.after_request(_compress)
 
@@ -135,6 +143,58 @@ def _goto(session: Session) -> Response:
     return _json(found.to_json() if found else None)
 
 
+def _memory(session: Session) -> Response:
+    return _json(session.memory(_time("t")).to_json())
+
+
+def _suppose(jobs: Jobs, session: Session) -> Response:
+    """Begin the what-ifs of a line; the page looks at them until they are over."""
+    wished = session.suppositions(request.args.get("set", ""))
+    if not wished:
+        raise BadArgumentError("set: name a setting and its value, such as hbm_bw=2x")
+    number = jobs.begin([partial(_supposed, session, settings) for settings in wished])
+    if number is None:
+        return _json({"error": "other what-ifs are running; cancel one, or wait"}, 429)
+    return _json({"job": number})
+
+
+def _supposed(session: Session, settings: dict[str, Any]) -> dict[str, Any]:
+    name = ",".join(f"{name}={value}" for name, value in settings.items())
+    return {**session.what_if(settings).to_json(), "name": name}
+
+
+def _state(jobs: Jobs, session: Session) -> Response:
+    return _job(jobs.get(request.args.get("job", "")))
+
+
+def _cancel(jobs: Jobs, session: Session) -> Response:
+    return _job(jobs.cancel(request.args.get("job", "")))
+
+
+def _job(job: Any) -> Response:
+    return _json(job.state()) if job else _json({"error": "no such what-if is known any more"}, 404)
+
+
+def _pair(library: Library, session: Session) -> Response:
+    """The same instruction in two traces, and what changed."""
+    after = library.session(request.args.get("with", ""))
+    row, side = _row("row"), request.args.get("side", "before")
+    (after if side == "after" else session).card(row)
+    found = after.twin(session, row, after=side == "after")
+    return _json(
+        {"before": _card_of(session, found.before), "after": _card_of(after, found.after), "words": found.words}
+    )
+
+
+def _card_of(session: Session, row: int) -> dict[str, Any] | None:
+    return session.card(row).to_json() if row >= 0 else None
+
+
+def _start(session: Session) -> Response:
+    """What a timeline begins with."""
+    return _json(start_of(request.view_args["name"], session))
+
+
 _ANSWERS: dict[str, Answer] = {
     "frame": _frame,
     "overview": _overview,
@@ -148,6 +208,8 @@ _ANSWERS: dict[str, Answer] = {
     "search": _search,
     "hit": _hit,
     "goto": _goto,
+    "memory": _memory,
+    "start": _start,
 }
 
 

@@ -62,6 +62,11 @@ def header(library: Library, name: str, meta: Facts | None) -> html.Header:
     parts.append(html.Span(className="grow"))
     if meta is not None:
         parts += [_search(), _colours()]
+    if meta is not None:
+        parts += [
+            html.Button("Compare", className="btn quiet hide-m", title="Compare (=)", **{"data-act": "compare"}),
+            html.Button("What-if", className="btn quiet hide-m", title="What-if (i)", **{"data-act": "what_if"}),
+        ]
     parts += [
         html.Button(
             "Theme", className="btn quiet", title="Theme: dark, light, high contrast (T)", **{"data-act": "theme"}
@@ -114,15 +119,12 @@ def strip(session: Session) -> list[Part]:
         html.Span([swatch(found.bound), html.Span([found.title, engine])], className="bound"),
         html.Div(shares(found.shares), className="meterbox"),
         html.P(found.headline, className="evidence", title=found.headline),
-        html.Span(_margin(found.margin), className="mid margin", title="Distance of the bound to the runner-up"),
+        html.Span(
+            [html.B(session.meta.window.words), html.Br(), dim(found.margin)],
+            className="mid margin",
+            title="Kernel window, with its error bars where the trace has some; distance of the bound to the runner-up",
+        ),
     ]
-
-
-def _margin(text: str) -> list[Part]:
-    if not text:
-        return []
-    number, _, rival = text.partition(" of ")
-    return [number, html.Br(), dim(f"of {rival}")]
 
 
 def stage(meta: Facts) -> html.Div:
