@@ -59,8 +59,10 @@ class Loop:
 
     def _with(self, form: Callable[[Loop], Callable]) -> FunctionType:
         """The function with loops in one of their forms where it names them."""
-        known = self.function.__globals__
-        names = {name: form(known[name]) for name in self.function.__code__.co_names if type(known.get(name)) is Loop}
+        known, named = self.function.__globals__, self.function.__code__.co_names
+        # An attribute may have a loop's name: `math.erf` in `erf`.
+        others = {name: known[name] for name in named if type(known.get(name)) is Loop and known[name] is not self}
+        names = {name: form(loop) for name, loop in others.items()}
         made = FunctionType(self.function.__code__, {**known, **names}, self.function.__name__)
         made.__module__, made.__doc__ = self.function.__module__, self.function.__doc__
         return made
