@@ -87,7 +87,7 @@ REASONS = {
     "bmm_softmax": "reuse of SBUF is tight, and 8 or 16 KiB kept free move it from +13 to -9 %",
     "nkibench.*mamba": "loops are not interchanged, so other tiles are spilled",
     "nkibench.*matmul-base": "7 % fewer loads are repeated than in the record",
-    "doc-mamba-v1": "8 cycles an element on VectorE: delta x u in each state, its partners read in PSUM; hoist=off, forward=on",
+    "doc-mamba-v1": "8 cycles an element on VectorE as ours, and 12 % more time: an older compiler, reason unknown",
     "doc-mamba-v2-4096x512": "6 cycles an element on VectorE: what is broadcast is read in PSUM; -1 % with forward=on",
     "doc-mamba": "which of the large tiles are spilled or loaded again is a close call: 12 fit",
     "mlp.*taylor": "VectorE and ScalarE share chains of nl calls otherwise; reuse waits",
