@@ -3,7 +3,7 @@
 from sim.jit import njit
 
 
-@njit(cache=True)
+@njit(cache=True, small=20000)
 def tighten(signaler, waiter, gap, slack):
     """Let no signaler have more slack than its waiters leave it; whether anything changed.
 
@@ -11,7 +11,7 @@ def tighten(signaler, waiter, gap, slack):
     gap              : int64[c], time between the signaler's release and the waiter's start
     """
     changed = False
-    for c in range(signaler.size):
+    for c in range(len(signaler)):
         left = slack[waiter[c]] + gap[c]
         if left < slack[signaler[c]]:
             slack[signaler[c]] = left
