@@ -7,12 +7,18 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sim
 import trnprof
-from sim.trace import Engine
+from sim.nki import isa
+from sim.nki import language as nl
+from sim.nki.kernel import jit
+from sim.trace import Engine, Wait
 from tests.faulty import PAIRS, Pair
 from tests.handmade import ins, make, matmul, move, vector
+from trnprof import words
 from trnprof.advice import LEAST, RULES, Advice, advise
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -204,3 +210,70 @@ def test_no_captured_profile_is_advised_to_save_more_than_it_takes():
         pytest.skip("captured profiles are not part of the project")
     for path in sorted(PROFILES.glob("*/*.json")):
         assert all(advice.share < 0.7 for advice in advise(trnprof.open(path)))
+
+
+@pytest.mark.parametrize("device", ["trn1", "inf2", "trn3"])
+def test_other_devices_are_advised_by_their_own_figures(device):
+    """A rule may be right to be silent there; none may fail or promise more than there is."""
+    for pair in PAIRS[:1] + PAIRS[4:8] + PAIRS[-4:]:
+        inputs = [sim.TensorSpec(shape, dtype) for shape, dtype in pair.shapes]
+        trace = sim.run(jit(pair.fault), *inputs, values=False, device=device, **(pair.options or {})).trace
+        assert all(0 < advice.share < 1 for advice in advise(trace))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(list(Engine)), st.integers(0, 5000), st.integers(0, 900),
+            st.sampled_from([0, 1, 100, 512]), st.sampled_from(list(Wait)),
+        )
+    ),
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 900), st.integers(0, 10**6), st.integers(0, 300))),
+    st.sampled_from(["trn1", "trn2", "unknown"]),
+)  # fmt: skip
+def test_any_trace_gets_sound_advice(rows, transfers, device):
+    """No rule fails on rows that overlap, have no length, no operands and no partners."""
+    names = {Engine.TENSOR: "MATMUL", Engine.SYNC: "DMA_DIRECT2D", Engine.SCALAR: "ACTIVATE"}
+    instructions = [
+        ins(engine, start, length, names.get(engine, "COPY"), partitions=32, elements=elements, wait=wait,
+            flops=2 * elements, dtype="fp32", operands="src=fp32@0x40[1,1,1][8,1,1] 32*32" if elements else None,
+            psum_read_bytes=elements, sbuf_write_bytes=elements, source="k.py:1")
+        for engine, start, length, elements, wait in rows
+    ]  # fmt: skip
+    triggers = [k for k, row in enumerate(sorted(instructions, key=lambda row: row["start_ps"]))
+                if row["engine"] == Engine.SYNC]  # fmt: skip
+    moved = [
+        move(start, length, size, triggers[k % len(triggers)] if triggers else -1, descriptors=pieces)
+        for k, (start, length, size, pieces) in enumerate(transfers)
+    ]
+    trace = make(instructions, moved, device=device)
+    found = advise(trace)
+    assert [advice.gain_ps for advice in found] == sorted((advice.gain_ps for advice in found), reverse=True)
+    for advice in found:
+        assert LEAST <= advice.share <= 1
+        assert json.dumps(advice.to_json(), allow_nan=False)
+
+
+def test_cores_that_work_side_by_side_save_their_time_once():
+    """The same fault on two cores takes no longer than on one."""
+
+    def both(x):
+        core = nl.program_id(0)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        for first in range(0, x.shape[2], 512):
+            here = slice(first, first + 512)
+            tile, result = nl.ndarray((128, 512), x.dtype), nl.ndarray((128, 512), x.dtype)
+            isa.dma_copy(tile, x[core][:, here])
+            isa.tensor_scalar(result, tile, nl.add, 1.0)
+            isa.dma_copy(out[core][:, here], result)
+        return out
+
+    two = sim.run(jit(both)[2], sim.TensorSpec((2, 128, 16384), "bfloat16"), values=False)
+    (found,) = told(two.trace, "many_dmas")
+    busy = max(
+        int((two.trace.instructions.end_ps - two.trace.instructions.start_ps)[rows].sum())
+        for core in (0, 1)
+        for rows in [(two.trace.instructions.core == core) & (two.trace.instructions.engine == Engine.SYNC)]
+    )
+    assert words.estimate(words.time(busy)) in found.symptom
+    assert found.gain_ps < busy < two.latency_ns * 1000

@@ -1,7 +1,7 @@
 """What to change in a kernel so that it runs faster: rules with symptom, evidence, gain and fix.
 
 A rule speaks when its symptom is there and repairing it would save a share of the time; else it is silent. Gains are
-upper estimates of one change alone: they do not add up. Where a what-if stands for the change and the trace can be
+estimates of one change alone: they do not add up. Where a what-if stands for the change and the trace can be
 emulated anew, it decides; else the trace's own times do.
 """
 

@@ -70,7 +70,7 @@ def _accumulate(subject: Subject, engine: Engine, rows: np.ndarray) -> Advice:
         "Add up in PSUM, not in SBUF",
         f"{plural(rows.size, 'instruction')} of {name} add a product from PSUM to a sum in SBUF",
         rows,
-        subject.gain({engine: int(subject.pace_ps[rows].sum())}, subject.spans(rows)),
+        subject.gain({engine: subject.total(rows, subject.pace_ps[rows])}, subject.spans(rows)),
         "let all products of the contraction go to the same PSUM tile: nisa.nc_matmul accumulates there; copy the sum "
         "out once at the end",
         "NKI architecture guide, PSUM",
@@ -81,8 +81,8 @@ def _evacuate(subject: Subject, engine: Engine, rows: np.ndarray) -> Advice:
     ins, name = subject.trace.instructions, NAMES[engine]
     elements, pace = ins.elements[rows], subject.pace_ps[rows]
     roof = subject.roofs.get(engine.name.lower())
-    work = elements.sum() * 128 * subject.roofs.cores / roof.value * 1e12 if roof else 0.0
-    fixed = max(0.0, float(pace.sum()) - work)
+    work = elements * (128 * subject.roofs.cores / roof.value * 1e12) if roof else 0.0
+    fixed = max(0, subject.total(rows, pace - work))
     saved = round(fixed * (1 - float(elements.mean()) / LONG))
     return subject.tell(
         "psum_copies",
@@ -141,7 +141,7 @@ def wrong_engine(subject: Subject) -> Iterator[Advice]:
     bare = ins.function == NONE
     rows = rows[movable[rows] & (simple | bare)[rows]]
     spare = subject.busy[first] - subject.busy[other]
-    moved = min(int(subject.pace_ps[rows].sum()), spare // 2)
+    moved = min(subject.total(rows, subject.pace_ps[rows]), spare // 2)
     if rows.size < MANY or spare < subject.busy[first] // 2:
         return
     yield subject.tell(
@@ -170,7 +170,7 @@ def _off_gpsimd(subject: Subject) -> Iterator[Advice]:
     """Elementwise work on GpSimdE that VectorE has time for."""
     rows = subject.of(Engine.GPSIMD)
     rows = rows[subject.opcode(*GPSIMD_ELEMENTWISE)[rows]]
-    taken, room = int(subject.pace_ps[rows].sum()), subject.time_ps - subject.busy[Engine.VECTOR]
+    taken, room = subject.total(rows, subject.pace_ps[rows]), subject.time_ps - subject.busy[Engine.VECTOR]
     there = _on_vector_ps(subject, rows)
     if rows.size < MANY or there is None or there > room:
         return
@@ -196,7 +196,7 @@ def _on_vector_ps(subject: Subject, rows: np.ndarray) -> int | None:
     dtype = subject.trace.instructions.dtype[rows]
     short = [family(subject.trace.strings[int(c)]) == "bfloat16" if c != NONE else False for c in dtype]
     rate = np.where(short, rates[1], rates[0])
-    return round(float((subject.trace.instructions.elements[rows] / rate + fixed).sum()) / clock * 1000)
+    return subject.total(rows, (subject.trace.instructions.elements[rows] / rate + fixed) / clock * 1000)
 
 
 def combine(subject: Subject) -> Iterator[Advice]:
@@ -209,7 +209,7 @@ def combine(subject: Subject) -> Iterator[Advice]:
     for engine in (Engine.VECTOR, Engine.SCALAR):
         mine = first[ins.engine[first] == engine]
         if mine.size:
-            saved[engine] = int(subject.pace_ps[mine].sum())
+            saved[engine] = subject.total(mine, subject.pace_ps[mine])
     pairs = np.stack((ins.opcode[first], ins.opcode[second]), axis=1)
     kinds, counts = np.unique(pairs, axis=0, return_counts=True)
     best = kinds[int(np.argmax(counts))]

@@ -49,9 +49,9 @@ def memory_ps(subject: Subject, transfers: np.ndarray, part: float = 1.0) -> int
 def issue_ps(subject: Subject, transfers: np.ndarray, part: float = 1.0) -> dict[Engine, int]:
     """Time that their triggers take on each engine, or a part of it."""
     rows = triggers(subject, transfers)
-    engine, length = subject.trace.instructions.engine[rows], subject.duration_ps[rows]
-    totals = np.bincount(engine, weights=length, minlength=ENGINES) * part
-    return {Engine(k): round(totals[k]) for k in range(ENGINES) if totals[k] >= 1}
+    engine, length = subject.trace.instructions.engine[rows], subject.duration_ps[rows] * part
+    totals = {Engine(k): subject.total(rows[engine == k], length[engine == k]) for k in range(ENGINES)}
+    return {each: ps for each, ps in totals.items() if ps}
 
 
 def triggers(subject: Subject, transfers: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ def low_partitions(subject: Subject) -> Iterator[Advice]:
         if rows.size < MANY:
             continue
         pace = subject.pace_ps[rows]
-        saved = round(float((pace * (1 - ins.partitions[rows] / LANES)).sum()))
+        saved = subject.total(rows, pace * (1 - ins.partitions[rows] / LANES))
         mean = round(float(np.average(ins.partitions[rows], weights=np.maximum(1, pace))))
         name = words.ENGINE_WORDS[engine]
         yield subject.tell(
@@ -60,7 +60,7 @@ def short_instructions(subject: Subject) -> Iterator[Advice]:
         if not rows.size or roof is None:
             continue
         pace, elements = subject.pace_ps[rows], ins.elements[rows]
-        saved = round(float((pace * (1 - elements / LONG)).sum() - elements.sum() * _element_ps(subject, roof.value)))
+        saved = subject.total(rows, pace * (1 - elements / LONG) - elements * _element_ps(subject, roof.value))
         mean = words.digits(float(np.average(elements, weights=np.maximum(1, pace))), 2)
         name = words.ENGINE_WORDS[engine]
         yield subject.tell(

@@ -83,6 +83,11 @@ class Subject:
             pace[rows[:-1]] = np.minimum(pace[rows[:-1]], np.diff(start))
         return pace
 
+    def total(self, rows: np.ndarray, values: np.ndarray) -> int:
+        """Sum over some rows, on the core where it is largest: cores work side by side."""
+        core = np.maximum(0, self.trace.instructions.core[rows])
+        return round(float(np.bincount(core, weights=values).max(initial=0.0))) if rows.size else 0
+
     def figure(self, name: str) -> float | None:
         return self.roofs.figures.get(name) if self.roofs.figures is not None else None
 

@@ -86,7 +86,7 @@ def small_products(subject: Subject) -> Iterator[Advice]:
     if np.count_nonzero(small) < MANY:
         return
     rows, pace = found.rows[small], found.pace_ps[small]
-    saved = round(float((pace * (1 - used[small])).sum()))
+    saved = subject.total(rows, pace * (1 - used[small]))
     sizes = np.stack((found.contraction[small], found.columns[small]))
     mean = np.rint(np.average(sizes, axis=1, weights=np.maximum(1, pace))).astype(int)
     yield subject.tell(
@@ -112,7 +112,7 @@ def stationary_reloads(subject: Subject) -> Iterator[Advice]:
     rows, moving, pace = found.rows[narrow], found.moving[narrow], found.pace_ps[narrow]
     stream = moving * _cycles_a_column(subject, rows) / clock * 1000
     kept = np.minimum(uses[narrow], BANK // moving)
-    saved = round(float((np.clip(pace - stream, 0, None) * (1 - 1 / kept)).sum()))
+    saved = subject.total(rows, np.clip(pace - stream, 0, None) * (1 - 1 / kept))
     yield subject.tell(
         "stationary_reloads",
         f"Stream {BANK} columns for each stationary tile",
@@ -194,7 +194,7 @@ def matmul_mapping(subject: Subject) -> Iterator[Advice]:
         f"{subject.time(float(pace.mean()))} each; the other way round the same work takes "
         f"{subject.time(float(swapped.mean()))}, for loads of weights hide behind the products",
         rows,
-        subject.gain({Engine.TENSOR: round(float(np.clip(pace - swapped, 0, None).sum()))}, subject.spans(rows)),
+        subject.gain({Engine.TENSOR: subject.total(rows, np.clip(pace - swapped, 0, None))}, subject.spans(rows)),
         "nisa.nc_matmul(stationary=b, moving=a) instead of (a, b): map the operand with the short free dimension to "
         "the moving side. The result comes out transposed",
         f"{GUIDE}, Opt #7",
@@ -210,9 +210,10 @@ def tensor_transposes(subject: Subject) -> Iterator[Advice]:
         return
     copies = _copies_after(subject, rows)
     saved = {Engine.TENSOR: taken}
-    for row in copies.tolist():
-        engine = Engine(int(subject.trace.instructions.engine[row]))
-        saved[engine] = saved.get(engine, 0) + int(subject.pace_ps[row])
+    engines = subject.trace.instructions.engine[copies]
+    for engine in np.unique(engines):
+        mine = copies[engines == engine]
+        saved[Engine(int(engine))] = subject.total(mine, subject.pace_ps[mine])
     matmuls = int(np.count_nonzero(subject.opcode("MATMUL")[rows])) or rows.size
     yield subject.tell(
         "tensor_transposes",
@@ -270,7 +271,7 @@ def wide_dtype(subject: Subject) -> Iterator[Advice]:
     if np.count_nonzero(wide) < MANY or bf16 is None or fp32 is None:
         return
     rows, pace = found.rows[wide], found.pace_ps[wide]
-    saved = round(float(pace.sum()) * (1 - fp32.value / bf16.value))
+    saved = subject.total(rows, pace * (1 - fp32.value / bf16.value))
     yield subject.tell(
         "wide_dtype",
         "Multiply in bf16",

@@ -66,7 +66,7 @@ def many_dmas(subject: Subject) -> Iterator[Advice]:
             continue
         part = 1 - max(1.0, size / LARGE) / rows.size
         saved = issue_ps(subject, transfers, part)
-        busy = int(subject.duration_ps[rows].sum())
+        busy = subject.total(rows, subject.duration_ps[rows])
         name = words.ENGINE_WORDS[engine]
         yield subject.tell(
             "many_dmas",

@@ -43,7 +43,7 @@ def _text(trace: Trace, found: list[Advice]) -> str:
     title = f"{words.plain(trace.meta.kernel or trace.meta.source, 80)}, {took}"
     if not found:
         return f"{title}: no rule has a complaint"
-    head = f"{title}; gains are upper estimates of one change alone and do not add up"
+    head = f"{title}; gains are estimates of one change alone and do not add up"
     return "\n\n".join([wrapped(head, ""), *(_one(number, advice) for number, advice in enumerate(found, start=1))])
 
 

@@ -176,7 +176,7 @@ def _advice(session: Session) -> Iterator[Block]:
     if not found:
         yield Paragraph("No rule has a complaint.")
         return
-    yield Paragraph("Gains are upper estimates of one change alone: they do not add up.", faint=True)
+    yield Paragraph("Gains are estimates of one change alone: they do not add up.", faint=True)
     for card in found:
         more = card.count - min(card.count, NAMES)
         shown = ", ".join(card.names[:NAMES]) + (f" and {words.count(more)} more" if more else "")
