@@ -115,6 +115,8 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
     if known is None:
         known = _checked[sizes, buffer] = _check(program, sizes, buffer)
     memory, placed = known
+    if address is not None:
+        address = _place(program, sizes, memory, address)
     storage = program.allocate(sizes, kind, memory, name or None, address=address, buffer=placed)
     return NkiTensor(storage, storage.layout, 0)
 
@@ -138,6 +140,22 @@ def _check(program: ProgramBuilder, sizes: tuple[int, ...], buffer: Any) -> tupl
     if fault:
         raise InputError(f"nl.ndarray: shape {list(sizes)} in {region.value}: {fault}", source=program.where())
     return region.memory, region.value
+
+
+def _place(program: ProgramBuilder, sizes: tuple[int, ...], memory: Memory, address: Any) -> tuple[int, int]:
+    """The first partition and the byte in it that a kernel chose."""
+    try:
+        partition, offset = map(as_int, address)
+    except (TypeError, ValueError):
+        fault = f"{address!r}, must be two integers: first partition, byte offset"
+    else:
+        if memory is Memory.HBM:
+            fault = f"{address!r}, a tensor in HBM has none"
+        elif not 0 <= partition <= PARTITIONS - sizes[0]:
+            fault = f"{address!r}, {sizes[0]} partitions from {partition} on are not all of 0 to {PARTITIONS - 1}"
+        else:
+            return partition, offset
+    raise InputError(f"nl.ndarray: address: {fault}", source=program.where())
 
 
 def _shape_fault(sizes: tuple[int, ...], region: MemoryRegion) -> str | None:

@@ -21,6 +21,20 @@ def fused(t, data="sbuf", operand0=1.0, op0=ADD, op1=ADD, shape=(8, 8), second="
 
 COPY = [
     Limit(
+        "a pattern has four free dimensions",
+        lambda t, order: nisa.tensor_copy(t.s(8, 32), t.s(8, 2, 2, 2, 2, 2).permute(order)),
+        (0, 5, 4, 3, 2, 1),
+        (0, 1, 2, 5, 4, 3),
+        "src | 5 free dimensions | at most 4",
+    ),
+    Limit(
+        "an access starts at a quadrant, where the kernel chose the place",
+        lambda t, first: nisa.tensor_copy(t.s(8, 8), nl.ndarray((8, 8), nl.float32, address=(first, 0))),
+        8,
+        64,
+        "src | at partition 8 | must start at 0, 32, 64, 96",
+    ),
+    Limit(
         "both tiles are on chip",
         lambda t, m: nisa.tensor_copy(t.at(m, 8, 8), t.s(8, 8)),
         "hbm",

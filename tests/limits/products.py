@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sim.nki.language as nl
 from sim.nki import isa as nisa
 from tests.limits.limit import Limit, Table, newer
 from tests.limits.tiles import X4, G, T, V, half
@@ -25,6 +26,20 @@ def tiled(t, position, size, k=8, m=8):
 
 
 MATMUL = [
+    Limit(
+        "the result lies in one bank of PSUM",
+        lambda t, first: nisa.nc_matmul(t.p(8, 1024)[:, first : first + 64], t.s(8, 8), t.s(8, 64)),
+        480,
+        512,
+        "dst | bytes 1920 to 2176 | a PSUM bank of 2048",
+    ),
+    Limit(
+        "the result lies in one bank of PSUM, where the kernel chose the place",
+        lambda t, at: nisa.nc_matmul(nl.ndarray((8, 64), nl.float32, nl.psum, address=(0, at)), t.s(8, 8), t.s(8, 64)),
+        1924,
+        2048,
+        "dst | bytes 1924 to 2180 | a PSUM bank of 2048",
+    ),
     Limit(
         "the result goes to PSUM",
         lambda t, m: nisa.nc_matmul(t.at(m, 8, 8), t.s(8, 8), t.s(8, 8)),
@@ -390,6 +405,13 @@ MATMUL_MX = [
 ]
 
 TRANSPOSE = [
+    Limit(
+        "the result lies in one bank of PSUM",
+        lambda t, first: nisa.nc_transpose(t.p(64, 1024)[:, first : first + 64], t.s(64, 64)),
+        481,
+        448,
+        "dst | bytes 1924 to 2180 | a PSUM bank of 2048",
+    ),
     Limit(
         "the Tensor Engine turns at most 128 columns",
         lambda t, n: nisa.nc_transpose(t.p(128, 64), t.s(64, n)),

@@ -74,7 +74,7 @@ def issue(
     for view in operands:
         if not isinstance(view, NkiTensor):
             raise no_tensor(op, operands, program)
-        if view.offset >= view.layout.pitch > 0:
+        if view.offset >= view.layout.pitch > 0 or view.storage.address is not None:
             _check_start(op, operands, view)
         if view.indirection is not None:
             indirect = True

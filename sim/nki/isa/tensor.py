@@ -16,6 +16,8 @@ from sim.trace import Engine, Finding, Memory
 
 ANY_START_GENERATION = 4
 """The first generation whose matmuls may add to what another instruction wrote."""
+WIDE_GENERATION = 4
+"""The first generation whose matmuls may write all of PSUM."""
 SMALL = 32
 """Rows and columns up to which the Vector Engine transposes."""
 
@@ -40,6 +42,7 @@ def nc_matmul(
     accumulate : None overwrites on the first matmul into this part of PSUM and adds from then on
     """
     program = builder()
+    _check_bank(program, dst, "nc_matmul")
     static = (
         _adds(program, dst, accumulate) and not is_transpose,
         bool(is_transpose),
@@ -49,6 +52,18 @@ def nc_matmul(
         member(perf_mode, enums.matmul_perf_mode, "nc_matmul", "perf_mode"),
     )
     return issue(pe.MATMUL, (dst, stationary, moving), static, name, Engine.TENSOR)
+
+
+def _check_bank(program: ProgramBuilder, dst: NkiTensor, call: str) -> None:
+    """A result that a bank of PSUM can hold lies in one, before NeuronCore-v4 (trainium_inferentia2_arch)."""
+    device = program.device
+    if device.generation >= WIDE_GENERATION or not isinstance(dst, NkiTensor) or dst.layout.memory is not Memory.PSUM:
+        return
+    layout, own, bank = dst.layout, dst.storage.address, int(device["psum_bank_bytes"])
+    first = dst.offset % layout.pitch + (own[1] if own else 0)
+    if layout.elements * layout.itemsize <= bank and first // bank != (first + layout.span - 1) // bank:
+        fault = f"dst: bytes {first} to {first + layout.span} of a partition cross a PSUM bank of {bank}"
+        raise InputError(f"nki.isa.{call}: {fault}", source=program.where(), remedy="write to each bank by itself")
 
 
 def _adds(program: ProgramBuilder, dst: NkiTensor, accumulate: bool | None) -> bool:
@@ -120,6 +135,7 @@ def nc_transpose(
         raise InputError(f"nki.isa.nc_transpose: engine: {asked}, must be tensor or vector", source=builder().where())
     if asked == "vector" or (asked == "unknown" and _fits_vector(dst, data)):
         return issue(vector_select.TRANSPOSE, (dst, data), (), name)
+    _check_bank(builder(), dst, "nc_transpose")
     return issue(pe.TRANSPOSE, (dst, data), (), name, Engine.TENSOR)
 
 
