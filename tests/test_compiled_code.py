@@ -146,3 +146,15 @@ def test_a_loop_is_compiled_when_there_is_much_to_do_and_from_then_on():
         assert total(np.arange(4)) == 6
     finally:
         sim.jit.mode = before
+
+
+def test_a_loop_that_is_called_again_and_again_is_compiled(monkeypatch):
+    @sim.jit.njit(small=4)
+    def first(values):
+        return values[0]
+
+    monkeypatch.setattr(sim.jit, "mode", sim.jit.AUTO)
+    for call in range(2 * sim.jit.PATIENCE + 1):
+        assert "compiled" not in vars(first), call
+        assert first(np.arange(3, 5)) == 3
+    assert "compiled" in vars(first)

@@ -28,6 +28,10 @@ mode = AUTO
 """COMPILED compiles everything, PLAIN nothing that can run as Python: for tests that compare the two."""
 
 
+PATIENCE = 20
+"""A loop is compiled once it has seen so many times the elements of its largest small call."""
+
+
 class Loop:
     """A function that numba can compile."""
 
@@ -35,6 +39,8 @@ class Loop:
         self.function = function
         self.small = small
         self.options = options
+        self.seen = 0
+        """Elements of all calls so far."""
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
@@ -43,9 +49,12 @@ class Loop:
         return self.compiled(*arguments)
 
     def _stays_plain(self, first: Any) -> bool:
-        if mode == AUTO:
-            return "compiled" not in vars(self) and np.size(first) <= self.small
-        return mode == PLAIN and self.small > 0
+        if mode != AUTO:
+            return mode == PLAIN and self.small > 0
+        if "compiled" in vars(self) or np.size(first) > self.small:
+            return False
+        self.seen += np.size(first)
+        return self.seen <= PATIENCE * self.small
 
     @cached_property
     def plain(self) -> FunctionType:
@@ -71,7 +80,7 @@ class Loop:
 def njit(small: int = 0, **options: Any) -> Callable[[FunctionType], Loop]:
     """Make a function a loop.
 
-    small   : elements of the first argument up to which it runs as Python, unless it has been compiled by then
+    small   : elements of the first argument up to which it runs as Python, until it is compiled for another call
     options : numba's
     """
     return lambda function: Loop(function, small, options)
