@@ -11,7 +11,7 @@ import random
 import numpy as np
 import pytest
 
-from sim import allocation, compiler, dependences
+from sim import allocation, compiler, dependences, periodic
 from sim import schedule as scheduling
 from sim.memory import View
 from sim.program import Program, Role
@@ -52,7 +52,8 @@ class Stream(Builder):
             self.program.append(number, tuple(operands))
 
 
-def gemm(instructions: int = INSTRUCTIONS) -> Program:
+def gemm(instructions: int = INSTRUCTIONS, reuse: int = 1) -> Program:
+    """Blocks until there are so many instructions; each block is multiplied `reuse` times."""
     build = Stream()
     left, right = build.hbm(128, 128 * DEPTH), build.hbm(128, 512 * DEPTH)
     result = build.hbm(128, 512, role="OUT")
@@ -64,8 +65,8 @@ def gemm(instructions: int = INSTRUCTIONS) -> Program:
         for slot in range(BLOCK * DEPTH):
             build.again("load a", a[slot], lefts[slot % DEPTH])
             build.again("load b", b[slot], rights[slot % DEPTH])
-        for tile in range(BLOCK * BLOCK):
-            row, column = divmod(tile, BLOCK)
+        for tile in range(reuse * BLOCK * BLOCK):
+            row, column = divmod(tile % (BLOCK * BLOCK), BLOCK)
             for k in range(DEPTH):
                 operands = c[tile % 4], a[row * DEPTH + k], b[column * DEPTH + k]
                 build.again("add" if k else "first", *operands)
@@ -133,3 +134,14 @@ def test_record(program: Program, benchmark) -> None:
     trace = benchmark.pedantic(record, (timed,), rounds=2, warmup_rounds=1)
     assert len(trace.instructions) >= len(program)
     assert int(np.count_nonzero(trace.instructions.wait_ps)) > 0
+
+
+def test_a_loop_of_a_thousand_million_instructions(benchmark) -> None:
+    """The body is traced, scheduled and found to repeat, from nothing."""
+    body = 2 * BLOCK * DEPTH + 4 * BLOCK * BLOCK * (DEPTH + 2)
+    options = compiler.Options(rename=False)
+    found = benchmark.pedantic(
+        periodic.repeat, (lambda trips: gemm(trips * body, reuse=4), 10**9 // body, options), rounds=2, warmup_rounds=1
+    )
+    assert found.instructions > 0.99e9
+    assert found.period is not None
