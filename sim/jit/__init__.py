@@ -63,7 +63,12 @@ class Loop:
 
     @cached_property
     def compiled(self) -> Callable:
-        """The function as numba compiles it."""
+        """The function as numba compiles it; with NUMBA_DISABLE_JIT it stays as it is.
+
+        NumPy's narrow integers would overflow there where compiled code, and Python's own, do not.
+        """
+        if self.small and _numba().config.DISABLE_JIT:
+            return lambda *arguments: self.plain(*map(_indexed, arguments))
         return _numba().njit(**self.options)(self._with(lambda loop: loop.compiled))
 
     def _with(self, form: Callable[[Loop], Callable]) -> FunctionType:
