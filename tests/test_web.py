@@ -273,7 +273,6 @@ def test_without_traces_the_page_says_how_to_open_one():
         ({"gap": ["c0.scalar", 20_500_000]}, "Nothing is selected"),
         ({"row": 999}, "row 999 of 10"),
         ({"tab": "verdict"}, "Reached against limits"),
-        ({"tab": "verdict"}, "Advice"),
         ({"tab": "engines"}, "in the kernel window"),
         ({"tab": "engines", "area": [0, US]}, "in the selection"),
         ({"tab": "regions"}, "Q·Kᵀ"),

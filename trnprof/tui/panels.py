@@ -148,10 +148,13 @@ def verdicts(found: Sequence[VerdictCard], width: int) -> list[Line]:
 
 def advice(found: Sequence[AdviceCard], width: int) -> list[Line]:
     """What to change, the largest gain first."""
-    lines: list[Line] = [[], [("Advice", STRONG)]] if found else []
+    if not found:
+        return [[("No rule has a complaint.", ink.MID)]]
+    lines: list[Line] = []
     for card in found:
-        lines.append([(f"{card.number}. ", ink.DIM), (card.title, ink.TEXT), (f"  saves {card.gain}", ink.MID)])
-        lines += _wrapped(card.fix, width, "   ")
+        lines.append([(f"{card.number}. ", ink.DIM), (card.title, STRONG), (f"  saves {card.gain}", ink.MID)])
+        lines += _wrapped(f"{card.symptom} {card.how}", width, "   ")
+        lines += _wrapped(f"Do: {card.fix}", width, "   ")
     return lines
 
 

@@ -257,8 +257,9 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
         return panels.area(session.area(*state.area), width)
     match TABS[state.tab]:
         case "verdict":
-            told = panels.advice(session.advice(retime=False), width)
-            return [*panels.verdicts(session.verdicts(), width), *told, *panels.notes(session.meta.missing, width)]
+            return [*panels.verdicts(session.verdicts(), width), *panels.notes(session.meta.missing, width)]
+        case "advice":
+            return panels.advice(session.advice(retime=False), width)
         case "engines":
             return panels.engines(session.engine_rows())
         case "regions":

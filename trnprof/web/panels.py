@@ -5,7 +5,6 @@ from __future__ import annotations
 from dash import html
 
 from trnprof.view import Session
-from trnprof.view.findings import AdviceCard
 from trnprof.view.keys import TABS
 from trnprof.view.palette import ENGINE_COLOURS
 from trnprof.view.records import (
@@ -175,33 +174,8 @@ def verdict(session: Session) -> list[Part]:
     parts += [heading("Reached against limits"), _limits(found)]
     if session.waits():
         parts += [heading("Where engines wait"), waits(session.waits()[:8])]
-    parts += [heading("Advice"), *_advice(session)]
     parts += [heading("About this trace"), *_about(session)]
     return parts
-
-
-def _advice(session: Session) -> list[Part]:
-    """What to change, the largest gain first."""
-    found = session.advice(retime=False)
-    if not found:
-        return [html.P("No rule has a complaint." if session.verdict.bound else "Nothing to judge.", className="mid")]
-    return [
-        html.Details(
-            [
-                html.Summary([html.B(card.title), mid(f" saves {card.gain}")]),
-                html.P(f"{card.symptom} {card.how}", className="mid"),
-                html.P(f"Fix: {card.fix}", className="mid"),
-                *(html.Button(name, className="jump", **{"data-go": str(row)}) for name, row in _shown(card)),
-                html.P(", ".join(part for part in (card.place, card.reference) if part), className="dim"),
-            ]
-        )
-        for card in found
-    ]
-
-
-def _shown(card: AdviceCard) -> list[tuple[str, int]]:
-    """The first instructions that show it."""
-    return list(zip(card.names, card.rows))[:3]
 
 
 def _limits(found: VerdictCard) -> html.Table:
