@@ -14,7 +14,7 @@ PASSES = {
     "distribute": "statements of an affine loop run for all iterations in turn; small neighbours merge",
     "share": "what is still resident is not loaded or computed again",
     "spill": "tiles are saved and reloaded where SBUF cannot hold all",
-    "straight": "loops that Python has unrolled are list-scheduled, and run in that order",
+    "straight": "loops that Python has unrolled are list-scheduled, and placed in that order",
     "rotate": "without slots, memory is used again late; off: first fit",
     "buffers": "slots that an allocation site gets for each tile alive at once; 0 for one pool",
     "window": "instructions of an engine among which the oldest ready one goes first; 1 is in order",

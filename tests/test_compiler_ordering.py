@@ -12,7 +12,7 @@ from sim.compiler import Options, adapted, is_straight, order
 from sim.nki import isa, language
 from sim.nki.kernel import Kernel
 from sim.schedule import schedule
-from sim.trace import Engine
+from sim.trace import Memory
 from tests.naive.meaning import written
 
 COUNT = 40
@@ -57,9 +57,8 @@ def test_what_is_written_stays_as_it_was(unrolled):
     assert written(ordered) == written(unrolled)
 
 
-def test_engines_keep_to_the_order_and_addresses_are_given_in_it(unrolled):
+def test_addresses_are_given_in_the_order_without_slots(unrolled):
     effective = adapted(unrolled, LEGACY)
-    assert set(effective.windows) == {1}
     assert (effective.buffers, effective.rotate) == (0, False)
     assert adapted(unrolled, replace(LEGACY, straight=False)) == replace(LEGACY, straight=False)
 
@@ -78,11 +77,8 @@ def test_a_load_is_asked_for_one_latency_before_its_first_use(unrolled):
             assert busy[index : later[0]][~moves[index : later[0]]].sum() < 4 * latency
 
 
-def test_no_engine_overtakes_itself(unrolled):
-    timed = schedule(unrolled, LEGACY)
-    engine = np.array([form.engine for form in timed.program.forms])[timed.program.form]
-    for number in np.unique(engine):
-        assert (np.diff(timed.start[engine == number]) >= 0).all()
-    loose = schedule(unrolled, replace(LEGACY, straight=False))
-    vector = np.array([form.engine for form in loose.program.forms])[loose.program.form] == Engine.VECTOR
-    assert (np.diff(loose.start[vector]) < 0).any()
+def test_the_new_order_is_placed_by_first_fit(unrolled):
+    straight, usual = (schedule(unrolled, replace(LEGACY, straight=on)) for on in (True, False))
+    assert straight.placement.strategies[0, Memory.SBUF] == "first fit"
+    assert usual.placement.strategies[0, Memory.SBUF] == "rings"
+    assert (straight.program.form != usual.program.form).any()

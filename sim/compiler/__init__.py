@@ -67,9 +67,9 @@ def rewrite(program: Program, options: Options) -> Program:
 
 
 def adapted(program: Program, options: Options) -> Options:
-    """The options as they apply to a program: straight-line code runs in one order, with addresses given in it."""
+    """The options as they apply to a program: addresses of straight-line code are given in its order, first fit."""
     if not options.straight:
         return options
     if not is_straight(program):
         return replace(options, straight=False)
-    return replace(options, windows=(1,) * len(options.windows), buffers=0, rotate=False)
+    return replace(options, buffers=0, rotate=False)

@@ -43,7 +43,7 @@ class Options:
     spill: bool = False
     """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
     straight: bool = False
-    """Order loops that Python has unrolled for the engines, give addresses in that order and keep to it."""
+    """Order loops that Python has unrolled for the engines, and give addresses in that order."""
     rotate: bool = True
     """Without slots: go on where the last tile ended, so that memory is used again late; else first fit."""
     buffers: int = 0

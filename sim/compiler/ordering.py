@@ -2,7 +2,7 @@
 
 There is no loop to rotate buffers in. The engines' instructions are ordered as a list scheduler would that sees a few
 dozen of them at once and takes transfers for free; a load goes where it is over just before its first use. Addresses
-are then given in that order, first fit, and the engines keep to it (facts of the timing prototype, section 8.4).
+are then given in that order, first fit (after the timing prototype, section 8.4).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def order(program: Program) -> Program:
     lead = ns(program.device["dma.dispatch_load"] + program.device["dma.notify_load"])
     for index in range(len(program) - 1, -1, -1):
         if graph.is_load[index] and graph.after[index]:
-            start[index] = min(start[then] for then in graph.after[index]) - lead
+            moved = program.forms[program.form[index]].dma
+            start[index] = min(start[then] for then in graph.after[index]) - lead - moved.service_ps
     return permuted(program, _topological(graph, start))
 
 
