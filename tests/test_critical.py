@@ -18,7 +18,7 @@ from sim.compiler import Options
 from sim.dependences import QUEUES
 from sim.program import Program, Role
 from sim.record import record
-from sim.trace import EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, Wait
+from sim.trace import EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, Transfers, Wait
 from tests.naive import critical as naive
 from tests.programs import Builder, random_program
 from tests.traces import traces
@@ -181,6 +181,29 @@ def test_a_start_that_nothing_explains_is_unknown():
     columns |= {"wait": np.full(3, Wait.UNKNOWN), "engine": np.full(3, Engine.VECTOR)}
     path = critical_path(replace(trace, instructions=Instructions(**columns)))
     assert spent(path) == {"engine": 100 + 800 + 500, "unknown": 100}
+
+
+@pytest.mark.parametrize(("gap", "follows"), [(100_000, True), (400_000, False)])
+def test_a_captured_transfer_was_held_up_by_its_queue_where_it_started_at_once(gap, follows):
+    text = Strings()
+    rows = Instructions(
+        id=np.arange(2),
+        start_ps=np.array([0, 100_000]),
+        end_ps=np.array([50_000, 150_000]),
+        engine=np.full(2, Engine.SYNC),
+        opcode=text.codes(["DMA_DIRECT2D"] * 2),
+    )
+    transfers = Transfers(
+        id=np.arange(2),
+        start_ps=np.array([200_000, 900_000 + gap]),
+        end_ps=np.array([900_000, 2_000_000]),
+        instruction=np.array([0, 1]),
+        queue=text.codes(["q"] * 2),
+    )
+    path = critical_path(Trace(Meta(False, "trn2", "made", window=(0, 2_000_000)), text, rows, transfers))
+    check_tiling(path)
+    assert path.causes["dma_bandwidth"] == (700_000 if follows else 0) + 1_100_000 - gap
+    assert (0 in path.segments.transfer) == follows
 
 
 def test_references_that_lead_round_in_a_circle_end():

@@ -194,6 +194,18 @@ def test_a_captured_profile_says_that_it_is_coarse_and_what_it_cannot_answer():
             what_if(captured(), settings)
 
 
+def test_scaling_measured_times_comes_near_to_emulating_anew():
+    kernel = sim.load(str(KERNELS / "attention.py::attention"))
+    shapes = ((128, 512), (128, 1024), (1024, 128))
+    trace = sim.run(kernel, *[TensorSpec(shape, dtypes.bfloat16) for shape in shapes], values=False).trace
+    shown = replace(trace, recorded=None, meta=replace(trace.meta, is_simulation=False))
+    asked = [{"tensor_clock": "2x"}, {"vector_clock": "2x"}, {"memory_bw": "0.5x"}, {"issue_cost": "0.5x"},
+             {"matmul": "free"}, {"dma_latency": "0.5x"}]  # fmt: skip
+    exact, scaled = (np.array([found.ratio for found in what_ifs(each, asked)]) for each in (trace, shown))
+    error = np.abs(scaled / exact - 1)
+    assert error.mean() < 0.05 and error.max() < 0.1
+
+
 def test_roofs_of_a_captured_profile_move_with_the_setting():
     found = what_if(captured(), {"hbm_bw": "2x", "tensor_clock": "2x"})
     for id in ("hbm", "tensor.bf16"):

@@ -211,8 +211,8 @@ def _to_transfer(chain: Chain, lengths: _Lengths) -> Iterator[Bounds]:
     moved, rows = chain.moved, len(chain.start)
     then = np.flatnonzero(moved.instruction >= 0)
     first = moved.instruction[then]
-    ahead = chain.queue_before[then]
-    held = (ahead >= 0) & (moved.end_ps[ahead] > chain.stop[first]) & (moved.end_ps[ahead] <= moved.start_ps[then])
+    ahead = chain.held_up_by[then]
+    held = ahead >= 0
     apart = moved.start_ps[then] - chain.start[first]
     busy = np.minimum(apart, chain.stop[first] - chain.start[first])
     wait = np.where(held, 0, apart - busy)
