@@ -2,8 +2,9 @@
 
 Instruction, DmaPacket, DmaPacketAggregated, Flow, SemaphoreUpdate and TensorInfo carry the columns of our tables after
 Explorer's (`start_ps`, `wait_for`, …). Where Explorer uses a name otherwise, ours is `trnprof_<name>`; our text is a
-code into TrnprofStrings. Tables that Explorer does not have are TrnprofCounters, TrnprofRegions, TrnprofAllocations
-and TrnprofStrings. `trnprof.json` has the meta and says which columns are present; a directory with it is ours.
+code into TrnprofStrings. Tables that Explorer does not have are TrnprofCounters, TrnprofRegions, TrnprofAllocations,
+TrnprofStrings and TrnprofProgram. `trnprof.json` has the meta and says which columns are present; a directory with it
+is ours.
 """
 
 from __future__ import annotations
