@@ -16,6 +16,7 @@ def tile_by_tile(a_t, b):
     """a_t [k, m], b [k, n] -> c [m, n]; whole multiples of a tile."""
     k_size, m_size = a_t.shape
     _, n_size = b.shape
+    assert (m_size % TILE_M, k_size % TILE_K, n_size % TILE_N) == (0, 0, 0), "whole multiples of a tile"
     c = nl.ndarray((m_size, n_size), dtype=a_t.dtype, buffer=nl.shared_hbm)
 
     for m in nl.affine_range(m_size // TILE_M):
@@ -40,8 +41,9 @@ def blocked(a_t, b, m_tiles=16, n_tiles=2, k_tiles=8):
     """a_t [k, m], b [k, n] -> c [m, n]; whole multiples of a block of m_tiles, n_tiles, k_tiles."""
     k_size, m_size = a_t.shape
     _, n_size = b.shape
-    c = nl.ndarray((m_size, n_size), dtype=a_t.dtype, buffer=nl.shared_hbm)
     block_m, block_n = m_tiles * TILE_M, n_tiles * TILE_N
+    assert (m_size % block_m, n_size % block_n, k_size % (k_tiles * TILE_K)) == (0, 0, 0), "whole multiples of a block"
+    c = nl.ndarray((m_size, n_size), dtype=a_t.dtype, buffer=nl.shared_hbm)
 
     for n in nl.affine_range(n_size // block_n):
         sums = [[_zeros(c.dtype) for _ in range(n_tiles)] for _ in range(m_size // TILE_M)]

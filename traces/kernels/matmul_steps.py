@@ -21,6 +21,7 @@ def every_tile(a_t, b):
     """a_t [k, m], b [k, n] -> c [m, n]; both operands of every product come from HBM, in short rows."""
     k_size, m_size = a_t.shape
     _, n_size = b.shape
+    assert (m_size % TILE, n_size % BANK, k_size % TILE) == (0, 0, 0), "whole multiples of a block"
     c = nl.ndarray((m_size, n_size), dtype=a_t.dtype, buffer=nl.shared_hbm)
 
     for m in nl.affine_range(m_size // TILE):
@@ -46,6 +47,7 @@ def in_blocks(a_t, b):
     """The same in blocks of 512 x 512 that use every loaded tile four times, but with one buffer for each operand."""
     k_size, m_size = a_t.shape
     _, n_size = b.shape
+    assert (m_size % BLOCK_M, n_size % BLOCK_N, k_size % TILE) == (0, 0, 0), "whole multiples of a block"
     c = nl.ndarray((m_size, n_size), dtype=a_t.dtype, buffer=nl.shared_hbm)
     depth = k_size // TILE
 
@@ -68,6 +70,7 @@ def overlapped(a_t, b):
     """The same with blocks of their own in every iteration, longer rows, and products as wide as a PSUM bank."""
     k_size, m_size = a_t.shape
     _, n_size = b.shape
+    assert (m_size % BLOCK_M, n_size % WIDE_N, k_size % TILE) == (0, 0, 0), "whole multiples of a block"
     c = nl.ndarray((m_size, n_size), dtype=a_t.dtype, buffer=nl.shared_hbm)
     depth = k_size // TILE
 
