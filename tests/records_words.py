@@ -81,8 +81,8 @@ FIRST_RUN = {
     "tkf-trn2-attn-fused-bf16-s512-profile": 0.098,
     "tkf-trn2-attn-baseline-bf16-s512-profile": -0.125,
 }
-"""Errors before any pass of the middle end was written, some of NKIBench with spilling only; AccelOpt's best kernels came
-after the passes."""
+"""Errors before any pass of the middle end was written, some of NKIBench with spilling only; AccelOpt's best kernels
+came after the passes."""
 
 REASONS = {
     "rope.*best": "straight-line code, -13 % with straight=off; the rule first missed this record by +63 %",
