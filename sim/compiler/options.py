@@ -99,6 +99,7 @@ class Options:
             "distribute": not self.distribute,
             "share": not self.share,
             "forward": not self.forward,
+            "straight": not self.straight,
             "buffers": 4 if self.buffers == 2 else 2,
             "window": 64 if self.windows[0] < 64 else 8,
         }
