@@ -306,9 +306,9 @@ def test_number_keys_open_the_tabs_and_backslash_takes_the_panel_away():
 
 def test_the_time_of_source_lines_is_added_up_beside_the_screen():
     async def script(app: TerminalApp, pilot: Pilot) -> None:
-        assert not app.scene.counted
+        assert "source" not in app.scene.known
         await pilot.press("6")
-        await until(pilot, lambda: app.scene.counted)
+        await until(pilot, lambda: "source" in app.scene.known)
         assert "attention.py:18" in screen(app)
 
     drive(script)

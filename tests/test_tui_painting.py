@@ -259,8 +259,8 @@ def test_a_region_never_shows_half_a_name():
 
 
 def test_what_is_worth_most_is_shown_where_lines_are_few():
-    tracks = small().tracks()
     state = actions.start(small(), "engine")
+    tracks = layout.visible(small().tracks(), state)
     kinds = [row.track.kind for row in layout.plan(tracks, 6, state)]
     assert kinds[:2] == ["bound", "regions"]
     assert "instructions" in kinds

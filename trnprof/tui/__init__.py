@@ -19,7 +19,7 @@ def run(
 ) -> int:
     """Show a trace in the terminal until the user leaves, and return the exit code.
 
-    colour : engine, bound or wait, what colours mean at first
+    colour : engine, bound, wait or path, what colours mean at first
     depth  : how many colours the terminal has; `auto` asks it, and NO_COLOR means none
     raises : UsageError where there is no terminal; a fault of trnprof's own, once the terminal is as it was
     """
@@ -28,9 +28,11 @@ def run(
         raise UsageError("the terminal view needs a terminal", remedy="`trnprof summary` prints the same figures")
     from trnprof.tui.app import TerminalApp
     from trnprof.tui.ink import detect, speaks_utf8
+    from trnprof.tui.kept import place
 
     found = detect(os.environ) if depth == "auto" else depth
-    app = TerminalApp(path, ascii_only=ascii or not speaks_utf8(os.environ), colour=colour, depth=found)
+    plain = ascii or not speaks_utf8(os.environ)
+    app = TerminalApp(path, ascii_only=plain, colour=colour, depth=found, kept=place(os.environ))
     code = app.run(mouse=mouse)
     if app.fault is not None:
         raise app.fault

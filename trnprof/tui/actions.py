@@ -297,6 +297,8 @@ ACTIONS: dict[str, Action] = {
     "colour": lambda scene, cells: replace(scene.state, colour=moves.next_colour(scene.state.colour)),
     "panel": lambda scene, cells: replace(scene.state, panel=not scene.state.panel),
     "roofline": _set(screen="roofline", dot=0),
+    "what_if": _set(overlay="what_if", entry=""),
+    "compare": _set(overlay="compare", entry=""),
     "help": _set(overlay="help", entry=""),
-    **{f"tab_{k + 1}": _set(tab=k, panel=True) for k in range(len(TABS))},
+    **{f"tab_{k + 1}": _set(tab=k, panel=True, item=0, jump=0) for k in range(len(TABS))},
 }

@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, export, layout, pages, pointer, prompts
+from trnprof.tui import actions, choices, errands, export, kept, layout, pages, pointer, prompts
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
 from trnprof.tui.screen import Picture, Scene
@@ -65,10 +65,6 @@ class Found(Message):
     def __init__(self, hits: Hits):
         super().__init__()
         self.hits = hits
-
-
-class Counted(Message):
-    """The time of every source line has been added up."""
 
 
 class Pane(Widget):
@@ -125,7 +121,9 @@ class TerminalApp(App[int]):
         colour: str = "engine",
         depth: Depth = "truecolor",
         opener: Callable[[], Session] | None = None,
+        kept: Path | None = None,
     ):
+        """kept : the file that remembers how traces were looked at"""
         super().__init__(ansi_color=depth in ("16", "none"))
         self.path = Path(path)
         self.ascii_only = ascii_only
@@ -134,11 +132,12 @@ class TerminalApp(App[int]):
         self.opener = opener or partial(Session.open, self.path)
         self.scene: Scene | None = None
         self.picture: Picture | None = None
+        self.kept = kept
         self.fault: Exception | None = None
         self.before_typing: State | None = None
         self.canvas: Canvas | None = None
         self._edges: tuple[int, ...] = ()
-        self._counting = False
+        self._asked: set[str] = set()
         self._began = time.monotonic()
         self._pressed: tuple[int, int] | None = None
         self._dragged = False
@@ -168,7 +167,10 @@ class TerminalApp(App[int]):
         """Open the trace and paint it once, which fills every cache that the first key needs."""
         try:
             session = self.opener()
-            scene = Scene(session, actions.start(session, self.colour), counted=False)
+            state = actions.start(session, self.colour)
+            if self.kept is not None:
+                state = kept.restore(self.kept, self.path, session, state)
+            scene = Scene(session, state, known=frozenset())
             pages.page(scene, max(self.size.width, 80), max(self.size.height, 24))
         except Exception as fault:
             self.post_message(Failed(fault))
@@ -179,6 +181,7 @@ class TerminalApp(App[int]):
         self._timer.stop()
         self.scene = message.scene
         self.repaint()
+        self._look_up()
 
     def on_failed(self, message: Failed) -> None:
         """A fault of the input is shown; any other ends the program and is told on the terminal that it leaves."""
@@ -259,6 +262,10 @@ class TerminalApp(App[int]):
             self.become(prompts.scroll_help(state, event.key, action))
         elif state.screen == "roofline" and event.key in ("tab", "shift+tab", "enter", "up", "down"):
             self.become(prompts.choose_dot(self.scene, event.key))
+        elif state.screen == "what_if" and event.key == "enter":
+            self._compare_wish()
+        elif choices.offered(self.scene, event.key):
+            self.become(choices.press(self.scene, event.key))
         elif action in ("quit", "theme", "copy", "export"):
             getattr(self, f"action_{'leave' if action == 'quit' else action}")()
         elif action:
@@ -270,16 +277,44 @@ class TerminalApp(App[int]):
             self.before_typing = self.scene.state
         cells = self.picture.shape.cells if self.picture else self.size.width
         self.become(actions.act(action, self.scene, cells))
-        if self.scene is None or TABS[self.scene.state.tab] != "source" or self.scene.counted or self._counting:
+        if self.scene is None:
             return
-        self._counting = True
-        session = self.scene.session
-        self.beside(lambda: (session.source_lines(), self.post_message(Counted())))
+        if action == "clear":
+            self.scene = replace(self.scene, wish=errands.cancel(self.scene.wish))
+        self._look_up()
 
-    def on_counted(self) -> None:
+    def _look_up(self) -> None:
+        """Ask for the answer of the open tab, where it takes a moment."""
+        tab = TABS[self.scene.state.tab]
+        if tab in errands.SLOW and tab not in self._asked:
+            self._asked.add(tab)
+            errands.find_out(self, tab)
+
+    def on_told(self, message: errands.Told) -> None:
         if self.scene is not None:
-            self.scene = replace(self.scene, counted=True)
+            self.scene = replace(self.scene, known=(self.scene.known or frozenset()) | {message.tab})
             self.repaint()
+
+    def on_wished(self, message: errands.Wished) -> None:
+        """A run further; what answers a what-if that was left or cancelled is passed over."""
+        now = self.scene.wish if self.scene is not None else None
+        if now is not None and now.began == message.wish.began and not now.over:
+            self.scene = replace(self.scene, wish=message.wish)
+            self.repaint()
+
+    def on_beside(self, message: errands.Beside) -> None:
+        if self.scene is None:
+            return
+        if message.session is None:
+            self.note(message.fault)
+            return
+        self.scene = replace(self.scene, other=(message.name, message.session))
+        self.become(replace(self.scene.state, screen="compare", overlay="", note=""))
+
+    def _compare_wish(self) -> None:
+        wish = self.scene.wish
+        if wish is not None and wish.found:
+            errands.compare_wish(self, wish, min(self.scene.state.item, len(wish.found) - 1))
 
     def on_paste(self, event: events.Paste) -> None:
         if self.scene is not None and self.scene.state.overlay in prompts.PROMPTS:
@@ -287,6 +322,8 @@ class TerminalApp(App[int]):
                 prompts.press(self, char, char)
 
     def action_leave(self, code: int = 0) -> None:
+        if self.kept is not None and self.scene is not None:
+            kept.keep(self.kept, self.path, self.scene.session, self.scene.state)
         self.exit(code)
 
     def action_theme(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from trnprof.tui import ink
+from trnprof.tui import ink, wishes
 from trnprof.tui.canvas import Canvas, clipped, width_of
 from trnprof.tui.screen import Scene
 from trnprof.view import Track
@@ -176,6 +176,31 @@ def goto(canvas: Canvas, scene: Scene) -> None:
     box(canvas, x, y, width, 4, "Go to")
     _typed(canvas, x + 2, y + 1, "g", scene.state.entry, width - 8)
     hint = scene.state.note or "26.059 µs, an id or name, attention.py:19"
+    canvas.put(x + 4, y + 2, hint, ink.MARK if scene.state.note else ink.DIM, end=x + width - 1)
+
+
+def what_if(canvas: Canvas, scene: Scene) -> None:
+    """The settings that are being typed, and those that the last word may become."""
+    found = wishes.matching(scene.session, scene.state.entry)
+    rows = max(1, min(8, canvas.height - 7))
+    width = min(canvas.width - 4, 96)
+    x, y = (canvas.width - width) // 2, max(0, canvas.height - rows - 5)
+    box(canvas, x, y, width, rows + 4, "What if")
+    _typed(canvas, x + 2, y + 1, "i", scene.state.entry, width - 8)
+    hint = scene.state.note or "hbm_bw=2x tensor_clock=1.2x; several values with commas; Enter runs"
+    canvas.put(x + 4, y + 2, hint, ink.MARK if scene.state.note else ink.DIM, end=x + width - 1)
+    for line, (name, meaning) in enumerate(found[:rows], y + 3):
+        canvas.put(x + 2, line, f"{name:<16}", ink.ACCENT)
+        canvas.put(x + 19, line, meaning, ink.MID, end=x + width - 1)
+
+
+def compare(canvas: Canvas, scene: Scene) -> None:
+    """The path of the trace to compare with."""
+    width = min(canvas.width - 4, 72)
+    x, y = (canvas.width - width) // 2, max(0, canvas.height - 6)
+    box(canvas, x, y, width, 4, "Compare with")
+    _typed(canvas, x + 2, y + 1, "=", scene.state.entry, width - 8)
+    hint = scene.state.note or "path of another trace; i compares with a changed machine"
     canvas.put(x + 4, y + 2, hint, ink.MARK if scene.state.note else ink.DIM, end=x + width - 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from trnprof.tui import ink, overlays, roofline, screen
+from trnprof.tui import ink, overlays, pairs, roofline, screen, wishes
 from trnprof.tui.canvas import Canvas, clipped
 from trnprof.tui.screen import Picture, Scene
 
@@ -14,12 +14,17 @@ STRONG = ink.TEXT | ink.BOLD
 def page(scene: Scene, width: int, height: int) -> Picture:
     """What the state asks for: the timeline or the roofline, and what is open over it."""
     state = scene.state
-    if state.screen == "roofline":
-        picture = screen.Picture(Canvas(width, height), screen.layout.shape(width, height, False))
-        screen.header(picture.canvas, scene)
-        roofline.screen(picture.canvas, scene.session.roofline(), scene.session.dots(), state.dot, 1)
-    else:
+    picture = screen.Picture(Canvas(width, height), screen.layout.shape(width, height, False))
+    if state.screen == "timeline" or picture.shape.too_small:
         picture = screen.paint(scene, width, height)
+    else:
+        screen.header(picture.canvas, scene)
+        if state.screen == "roofline":
+            roofline.screen(picture.canvas, scene.session.roofline(), scene.session.dots(), state.dot, 1)
+        elif state.screen == "compare" and scene.other is not None:
+            pairs.page(picture.canvas, scene)
+        elif scene.wish is not None:
+            wishes.page(picture.canvas, scene.session, scene.wish, state.item)
     if picture.shape.too_small:
         return picture
     match state.overlay:
@@ -31,6 +36,10 @@ def page(scene: Scene, width: int, height: int) -> Picture:
             overlays.goto(picture.canvas, scene)
         case "track":
             overlays.find_track(picture.canvas, scene)
+        case "what_if":
+            overlays.what_if(picture.canvas, scene)
+        case "compare":
+            overlays.compare(picture.canvas, scene)
     return picture
 
 

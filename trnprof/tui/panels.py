@@ -141,7 +141,7 @@ def verdicts(found: Sequence[VerdictCard], width: int) -> list[Line]:
         room = max(8, min(28, width - width_of(verdict.margin) - 2))
         lines.append([*bar(verdict.shares, room), (f"  {verdict.margin}", ink.MID)])
         for evidence in verdict.evidence:
-            lines += _wrapped(evidence.sentence, width, f"{evidence.share_words:>5} ")
+            lines += wrapped(evidence.sentence, width, f"{evidence.share_words:>5} ")
         lines.append([])
     return lines[:-1]
 
@@ -160,7 +160,7 @@ def advice(found: Sequence[AdviceCard], width: int) -> list[Line]:
 
 def notes(sentences: Sequence[str], width: int) -> list[Line]:
     """What the trace does not tell."""
-    lines = [line for sentence in sentences for line in _wrapped(sentence, width, "  · ")]
+    lines = [line for sentence in sentences for line in wrapped(sentence, width, "  · ")]
     return [[], [("Not told by this trace", STRONG)], *lines] if lines else []
 
 
@@ -175,7 +175,7 @@ def bar(shares: Sequence[BoundShare], width: int) -> list[tuple[str, int]]:
     return drawn
 
 
-def _wrapped(text: str, width: int, lead: str) -> list[Line]:
+def wrapped(text: str, width: int, lead: str) -> list[Line]:
     parts = textwrap.wrap(text, max(20, width - width_of(lead))) or [""]
     return [[(lead if k == 0 else " " * width_of(lead), ink.DIM), (part, ink.TEXT)] for k, part in enumerate(parts)]
 

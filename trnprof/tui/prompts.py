@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trnprof.tui import actions, overlays
+from trnprof.tui import actions, errands, overlays
 from trnprof.tui import state as moves
 from trnprof.tui.screen import Scene
 from trnprof.tui.state import NONE, State
@@ -13,7 +13,7 @@ from trnprof.tui.state import NONE, State
 if TYPE_CHECKING:
     from trnprof.tui.app import TerminalApp
 
-PROMPTS = {"search": "search", "goto": "goto", "track": "find_track"}
+PROMPTS = {"search": "search", "goto": "goto", "track": "find_track", "what_if": "what_if", "compare": "compare"}
 """Overlays that take text, and the action that opens each."""
 LONGEST = 200
 
@@ -68,6 +68,13 @@ def _accept(app: TerminalApp) -> None:
             app.become(replace(closed.state, note=state.note), hits)
         else:
             app.become(state, hits)
+    elif state.overlay in ("what_if", "compare") and not state.entry.strip():
+        app.become(closed.state)
+    elif state.overlay == "what_if":
+        errands.suppose(app, state.entry)
+    elif state.overlay == "compare":
+        app.become(closed.state)
+        errands.compare_path(app, state.entry)
     elif state.overlay == "goto":
         app.become(_go(scene))
     else:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trnprof.tui import cells, ink, layout, panels, roofline, tracks
+from trnprof.tui import cells, findings, ink, layout, panels, roofline, tracks
 from trnprof.tui.canvas import Canvas, clipped, width_of
 from trnprof.tui.layout import Row, Shape
 from trnprof.tui.state import COLOURS, NONE, State
+from trnprof.tui.wishes import Wish
 from trnprof.view import Frame, Session, Track, Viewport
 from trnprof.view import format as words
 from trnprof.view.keys import TABS
@@ -21,6 +22,12 @@ HINTS = (
     ("o", "roofline"), ("?", "keys"),
 )  # fmt: skip
 STRONG = ink.TEXT | ink.BOLD
+WAITS = {
+    "source": "adding up the time of each source line",
+    "advice": "looking for advice",
+    "path": "following the critical path",
+}
+"""What a slow tab says until its answer is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +37,16 @@ class Scene:
     session: Session
     state: State
     hits: Hits | None = None
-    counted: bool = True
-    """The time of the source lines is known; adding it up takes a moment on large traces."""
+    known: frozenset[str] | None = None
+    """Slow tabs whose answer is there; None for all."""
+    wish: Wish | None = None
+    """What-ifs that were asked for."""
+    other: tuple[str, Session] | None = None
+    """What is compared with, and its name."""
+
+    def told(self, state: State) -> bool:
+        """Whether the answer of the open tab is there."""
+        return self.known is None or TABS[state.tab] in self.known
 
 
 @dataclass(slots=True)
@@ -82,7 +97,9 @@ def header(canvas: Canvas, scene: Scene) -> None:
     x = canvas.put(
         x + 2, 0, f"~{meta.mark}" if meta.estimated else meta.mark, ink.MARK if meta.estimated else ink.MID, end=right
     )
-    canvas.put(x + 1, 0, meta.device, ink.DIM, end=right)
+    x = canvas.put(x + 1, 0, meta.device, ink.DIM, end=right)
+    if x + 2 + width_of(meta.window.words) < right:
+        canvas.put(x + 2, 0, meta.window.words, ink.MARK if meta.estimated else ink.TEXT)
 
 
 def verdict(canvas: Canvas, scene: Scene) -> None:
@@ -206,8 +223,8 @@ def panel(picture: Picture, scene: Scene) -> None:
     if picture.shape.side:
         for line in range(y, canvas.height - 1):
             canvas.put(x - 2, line, "│", ink.DIM)
-        _tabs(canvas, state, x, y)
-        y, height = y + 2, height - 2
+        taken = _tabs(canvas, state, (x, y, width)) + 1
+        y, height = y + taken, height - taken
     if state.tab == TABS.index("roofline") and state.area is None:
         roofline.brief(canvas, scene.session.roofline(), x, y, width, height)
         return
@@ -242,12 +259,18 @@ def _below_card(canvas: Canvas, scene: Scene, verdict_: list[panels.Line], box: 
         roofline.brief(canvas, scene.session.roofline(), x, y + taken + 1, width, height - taken - 1)
 
 
-def _tabs(canvas: Canvas, state: State, x: int, y: int) -> None:
+def _tabs(canvas: Canvas, state: State, place: tuple[int, int, int]) -> int:
+    """The names of the tabs in as many lines as they need, which is returned."""
+    left, y, width = place
+    x, line = left, y
     for k, name in enumerate(TABS):
         text = f" {name.capitalize()} " if k == state.tab else name.capitalize()
-        x = canvas.put(x, y, text, (ink.ACCENT | ink.REVERSE) if k == state.tab else ink.DIM) + (
+        if x + len(text) > left + width:
+            x, line = left, line + 1
+        x = canvas.put(x, line, text, (ink.ACCENT | ink.REVERSE) if k == state.tab else ink.DIM) + (
             1 if k == state.tab else 2
         )
+    return line - y + 1
 
 
 def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
@@ -255,7 +278,16 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
     session, state = scene.session, scene.state
     if state.area is not None and state.tab == 0:
         return panels.area(session.area(*state.area), width)
+    if TABS[state.tab] in WAITS and not scene.told(state):
+        return [[(WAITS[TABS[state.tab]], ink.MID)]]
     match TABS[state.tab]:
+        case "advice":
+            return findings.advice(session.advice(), state.item, height, width)
+        case "path":
+            slack = f"slack of the selection, {session.slack(state.row)}" if state.row != NONE else ""
+            return findings.path(session.critical(), slack, state.item, height, width)
+        case "memory":
+            return findings.memory(session, state.cursor, height, width)
         case "verdict":
             return [*panels.verdicts(session.verdicts(), width), *panels.notes(session.meta.missing, width)]
         case "advice":
@@ -265,8 +297,6 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
         case "regions":
             return panels.regions(session.regions(), width)
         case "source":
-            if not scene.counted:
-                return [[("adding up the time of each source line", ink.MID)]]
             return panels.sources(session.source_lines(), width)
     return selection(scene, height, width)
 

@@ -19,8 +19,8 @@ ZOOM = 0.7
 PAN, PAN_FAR = 0.15, 0.6
 """Share of the window that one key moves."""
 
-Screen = Literal["timeline", "roofline"]
-Overlay = Literal["", "help", "search", "goto", "track"]
+Screen = Literal["timeline", "roofline", "compare", "what_if"]
+Overlay = Literal["", "help", "search", "goto", "track", "what_if", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,10 @@ class State:
     area_from: int | None = None
     """Where an area that is being drawn began, ps."""
     marks: tuple[int, ...] = ()
+    item: int = 0
+    """The entry under the cursor, of a tab or page that has some."""
+    jump: int = 0
+    """Which of the entry's instructions Enter shows next."""
     dot: int = 0
     """The dot of the roofline under the cursor."""
     entry: str = ""

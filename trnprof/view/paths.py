@@ -292,3 +292,8 @@ def _change(
     change = (pair[1] or 0) - (pair[0] or 0)
     share = words.percent(change / whole) if whole else ""
     return ChangeRow(name, kind, *pair, *shown, change, words.delta(change), share)
+
+
+def cause_index(cause: str) -> int:
+    """Place in `PathCard.cause` of a cause's name."""
+    return CAUSES.index(cause)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.errors import UsageError
 from sim.trace import NONE, Engine, Trace
 from trnprof.compare import compare
 from trnprof.machine import Machine, machine
@@ -60,8 +61,10 @@ LONGEST_WISH = 400
 class Session:
     """One trace and what has been found out about it; may be asked by several threads."""
 
-    def __init__(self, trace: Trace):
+    def __init__(self, trace: Trace, settings: str = ""):
+        """settings : what a what-if changed, where the trace is its answer"""
         self.trace = trace
+        self.supposed_settings = settings
         self._charts: dict[str, Chart] = {}
         self._told: dict[bool, tuple[AdviceCard, ...]] = {}
         self._last_hits: Hits | None = None
@@ -113,8 +116,8 @@ class Session:
             title=words.plain(meta.kernel or Path(meta.source).stem or "trace", 120),
             source=words.plain(meta.source, 300),
             device=f"{words.plain(meta.device, 40)}, {words.plural(cores, 'core')}",
-            estimated=meta.is_simulation or bool(meta.what_if),
-            mark="what-if" if meta.what_if else "emulated" if meta.is_simulation else "captured",
+            estimated=meta.is_simulation or self.supposition,
+            mark="what-if" if self.supposition else "emulated" if meta.is_simulation else "captured",
             window=Fact("Kernel window", self._within(self.estimate(words.time(span)), "latency_ns"), span),
             total=Fact(
                 "Whole trace",
@@ -126,6 +129,11 @@ class Session:
             findings=tuple(words.plain(finding.sentence, 400) for finding in meta.findings),
             missing=missing(self.trace),
         )
+
+    @property
+    def supposition(self) -> bool:
+        """Whether the trace is of a machine that there is not."""
+        return bool(self.supposed_settings or self.trace.meta.what_if)
 
     def _counted(self) -> str:
         parts = [words.plural(len(self.trace.instructions), "instruction")]
@@ -246,11 +254,15 @@ class Session:
 
         raises : UsageError for what is no setting with its values, InputError for too many
         """
-        return grid(choices(text[:LONGEST_WISH].split()))
+        asked = choices(text[:LONGEST_WISH].split())
+        if not asked:
+            raise UsageError("a what-if needs a setting and its value", remedy="hbm_bw=2x")
+        return grid(asked)
 
     def supposed(self, settings: Mapping[str, Value]) -> Session:
         """The trace as it would be, to look at beside this one."""
-        return Session(self._supposed(settings).trace)
+        asked = ", ".join(f"{name}={value}" for name, value in settings.items())
+        return Session(self._supposed(settings).trace, asked)
 
     def _supposed(self, settings: Mapping[str, Value]) -> WhatIf:
         key = supposition(settings)

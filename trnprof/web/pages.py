@@ -8,7 +8,7 @@ from dash import html
 
 from trnprof.view import Session
 from trnprof.view.paths import ChangeRow, CompareCard, SettingRow
-from trnprof.web.library import SUPPOSED, Library
+from trnprof.web.library import Library
 from trnprof.web.parts import Part, dim, heading, mid, row, table
 
 MOST_CHANGES = 40
@@ -47,11 +47,8 @@ def _choice(library: Library, name: str) -> html.Section:
 def _half(side: str, name: str, session: Session) -> html.Div:
     """One timeline of the pair; assets/compare.js draws it."""
     meta = session.meta
-    _, _, settings = name.partition(SUPPOSED)
-    estimated = meta.estimated or bool(settings)
-    said = f"{'what-if' if settings else meta.mark}, {meta.device}"
-    mark = html.Span(said, className=f"mark {'estimate' if estimated else ''}")
-    wished = [html.Code(settings)] if settings else []
+    mark = html.Span(f"{meta.mark}, {meta.device}", className=f"mark {'estimate' if meta.estimated else ''}")
+    wished = [html.Code(session.supposed_settings)] if session.supposed_settings else []
     title = [html.B(side.capitalize()), html.Span(meta.title, className="clip"), *wished, mark, mid(meta.window.words)]
     label = f"Timeline {side} the change. W S zoom, A D pan, 0 fits both; a click shows the same instruction in both."
     canvas = html.Canvas(id=f"tracks-{side}", tabIndex="0", role="application", **{"aria-label": label})

@@ -150,8 +150,6 @@ def _memory(session: Session) -> Response:
 def _suppose(jobs: Jobs, session: Session) -> Response:
     """Begin the what-ifs of a line; the page looks at them until they are over."""
     wished = session.suppositions(request.args.get("set", ""))
-    if not wished:
-        raise BadArgumentError("set: name a setting and its value, such as hbm_bw=2x")
     number = jobs.begin([partial(_supposed, session, settings) for settings in wished])
     if number is None:
         return _json({"error": "other what-ifs are running; cancel one, or wait"}, 429)
