@@ -304,7 +304,8 @@ class _Tracing:
         try:
             with session.building(program), program.inside(RegionKind.KERNEL, self.kernel.__name__):
                 return self.kernel.function(*arguments, **named)
-        except TrnprofError:
+        except TrnprofError as error:
+            error.source = error.source or _raised_at(error, self.kernel)
             raise
         except (Exception, SystemExit) as error:
             fault = InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel))

@@ -568,6 +568,18 @@ def test_what_is_no_tensor_is_refused_as_an_output(value):
         launched(gives)
 
 
+def test_what_an_index_of_the_older_api_does_wrong_has_a_place():
+    from sim.nki.legacy import language as older
+    from sim.nki.legacy.kernel import jit
+
+    def mixes(x):
+        return older.load(x[older.arange(8)[:, None], older.arange(4)[:, None]])  # index
+
+    with pytest.raises(InputError, match=r"^\S+test_findings.py:\d+: index tensors of shapes \[8, 1\] and") as fault:
+        launched(jit(mixes))
+    assert fault.value.source == line(mixes, "index")
+
+
 def test_what_is_no_function_is_refused_as_a_kernel():
     with pytest.raises(InputError, match=r"sim.run: kernel: 'k' is no function \(get one with sim.load"):
         sim.run("k", np.ones(SHAPE, np.float32))

@@ -107,6 +107,8 @@ def test_operators_are_the_functions(program: ProgramBuilder) -> None:
         assert np.allclose(ours.array(), theirs, rtol=1e-5)
     assert (a == None) is False  # noqa: E711
     assert bool(a)
+    with pytest.raises(InputError, match=r"is no condition: its values are known on the device alone \(use nl.where"):
+        bool(a > 0)
 
 
 def test_a_mask_keeps_an_instruction_to_its_box(program: ProgramBuilder) -> None:
@@ -365,3 +367,25 @@ def test_instructions_of_a_loop_lie_in_its_region(program: ProgramBuilder) -> No
     assert program.regions[program._region[0]].name.startswith("affine_range at line")
     with pytest.raises(InputError, match="affine_range"):
         nl.affine_range("four")
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda t: nl.exp(t, dytpe=F32), "dytpe"),
+        (lambda t: nl.add(t, t, msak=None), "msak"),
+        (lambda t: nisa.activation(op=nl.exp, data=t, bais=t), "bais"),
+        (lambda t: nl.load(t, dst=t), "dst"),
+        (lambda t: nl.ndarray((4, 4), F32, bufer=nl.psum), "bufer"),
+        (lambda t: nl.affine_range(4, precise=True), "precise"),
+    ],
+)
+def test_a_misspelt_argument_is_not_swallowed(program: ProgramBuilder, call, name: str) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        call(tile_of(program, numbers()))
+
+
+def test_what_only_the_compiler_minds_is_taken(program: ProgramBuilder) -> None:
+    nl.zeros((4, 4), F32, lazy_initialization=True)
+    assert len(list(nl.affine_range(4, precise_schedule=True))) == 4
+    assert len(list(nl.sequential_range(4, directives=None))) == 4

@@ -106,14 +106,18 @@ def _own(function: Any) -> list[inspect.Parameter]:
 
 
 def _differences(wanted: list[tuple[str, Any]], own: list[inspect.Parameter]) -> Iterator[str]:
-    """What a caller who follows the documents would stumble on; more parameters with defaults are none."""
+    """What a caller who follows the documents would stumble on; more parameters with defaults are none.
+
+    `**kwargs` of the older API, of which no document says what it takes, would swallow misspelt arguments.
+    """
     kinds = inspect.Parameter
     by_name = {parameter.name: parameter for parameter in own}
     positional = [p.name for p in own if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
     for name, default in wanted:
+        if name == "**":
+            continue
         if name.startswith("*"):
-            kind = kinds.VAR_KEYWORD if name == "**" else kinds.VAR_POSITIONAL
-            if all(parameter.kind is not kind for parameter in own):
+            if all(parameter.kind is not kinds.VAR_POSITIONAL for parameter in own):
                 yield f"takes no {name}"
         elif name not in by_name:
             yield f"has no {name}"

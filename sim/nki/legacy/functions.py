@@ -37,7 +37,7 @@ def _unary(name: str) -> Function:
     inner = current.FUNCTIONS.get(name)
     usual = bool if name == "logical_not" else None
 
-    def call(x: Any, *, dtype: Any = usual, mask: Any = None, **options: Any) -> Tile:
+    def call(x: Any, *, dtype: Any = usual, mask: Any = None) -> Tile:
         def issue(dst: Tile, data: Tile) -> None:
             if name in COMPOSED:
                 write(dst, inner(data, dtype=dst.dtype))
@@ -56,7 +56,6 @@ def _binary(name: str) -> Function:
         y: Any,
         dtype: Any = bool if name in COMPARISONS + LOGICAL else None,
         mask: Any = None,
-        **options: Any,
     ) -> Tile:
         return combine(name, x, y, dtype, mask)
 
@@ -129,9 +128,7 @@ def reduce(call: str, op: Any, data: Any, axis: Any, mask: Any, dtype: Any, nega
 def _reduction(name: str, op: str) -> Function:
     usual = bool if name == "all" else None
 
-    def call(
-        x: Any, axis: Any, *, dtype: Any = usual, mask: Any = None, keepdims: bool = False, **options: Any
-    ) -> Tile:
+    def call(x: Any, axis: Any, *, dtype: Any = usual, mask: Any = None, keepdims: bool = False) -> Tile:
         data = tile(x, f"nl.{name}", "x")
         if name == "all":
             data = combine("not_equal", data, 0, data.dtype, mask)
@@ -158,7 +155,7 @@ REDUCTIONS = {
 }
 
 
-def var(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+def var(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None) -> Tile:
     """Population variance along free dimensions, which go."""
     data = tile(x, "nl.var", "x")
     mean = REDUCTIONS["mean"](data, axis, dtype=dtypes.float32, mask=mask, keepdims=True)
@@ -170,9 +167,7 @@ def var(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, **options: An
 # -- composites ------------------------------------------------------------------------------------
 
 
-def softmax(
-    x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, mask: Any = None, **options: Any
-) -> Tile:
+def softmax(x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, mask: Any = None) -> Tile:
     """exp(x - max) / sum along trailing free dimensions."""
     kind = dtype or compute_dtype
     return elementwise(
@@ -190,7 +185,6 @@ def rms_norm(
     dtype: Any = None,
     compute_dtype: Any = None,
     mask: Any = None,
-    **options: Any,
 ) -> Tile:
     """x / sqrt(sum(x²) / n + epsilon) * w."""
 
@@ -200,7 +194,7 @@ def rms_norm(
     return elementwise("nl.rms_norm", issue, x, w, mask=mask, dtype=dtype or compute_dtype)
 
 
-def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None) -> Tile:
     """x where condition is not 0, else y."""
     tiles = [side for side in (operand(x, "nl.where"), operand(y, "nl.where")) if isinstance(side, Tile)]
     kind = dtype or (promoted(*tiles) if tiles else promoted(x, y))
@@ -211,7 +205,7 @@ def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None
     return elementwise("nl.where", issue, condition, x, y, mask=mask, dtype=kind)
 
 
-def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None) -> Tile:
     """Zero elements with probability `rate`; the others are not rescaled."""
     return elementwise("nl.dropout", isa.dropout, x, rate, mask=mask, dtype=dtype)
 
@@ -219,12 +213,12 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **options
 # -- the Tensor Engine -----------------------------------------------------------------------------
 
 
-def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+def transpose(x: Any, *, dtype: Any = None, mask: Any = None) -> Tile:
     """Partition and free dimension exchanged, in a new PSUM tile."""
     return shaped.nc_transpose(x, mask=mask, dtype=dtype)
 
 
-def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **options: Any) -> Tile:
+def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None) -> Tile:
     """x @ y, or x.T @ y with transpose_x, in a new PSUM tile."""
     moving = y if type(y) is Tile else tile(y, "nl.matmul", "y")
     stationary = x if type(x) is Tile else tile(x, "nl.matmul", "x")
@@ -242,7 +236,7 @@ def _turned(stationary: Tile) -> Tile:
     return turned
 
 
-def broadcast_to(src: Any, *, shape: Any, **options: Any) -> Tile:
+def broadcast_to(src: Any, *, shape: Any) -> Tile:
     """A tile with dimensions of size 1 repeated: a view along free dimensions, a new tile across partitions."""
     source, wanted = tile(src, "nl.broadcast_to", "src"), tuple(int(size) for size in shape)
     if source.shape == wanted:

@@ -63,7 +63,6 @@ def activation(
     mask: Any = None,
     dtype: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """op(data * scale + bias), and its reduction over the free dimensions."""
 
@@ -84,7 +83,6 @@ def activation_reduce(
     mask: Any = None,
     dtype: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """`activation` whose reduction starts anew and is read into reduce_res."""
 
@@ -94,16 +92,14 @@ def activation_reduce(
     return elementwise("nki.isa.activation_reduce", issue, data, bias, scale, reduce_res, mask=mask, dtype=dtype)
 
 
-def dropout(
-    data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, name: str | None = None, **options: Any
-) -> Tile:
+def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, name: str | None = None) -> Tile:
     """data with elements replaced by 0 with probability prob."""
     return elementwise(
         "nki.isa.dropout", lambda dst, x, p: isa.dropout(dst, x, p, name), data, prob, mask=mask, dtype=dtype
     )
 
 
-def reciprocal(data: Any, *, dtype: Any = None, mask: Any = None, name: str | None = None, **options: Any) -> Tile:
+def reciprocal(data: Any, *, dtype: Any = None, mask: Any = None, name: str | None = None) -> Tile:
     """1 / data."""
     return elementwise("nki.isa.reciprocal", lambda dst, x: isa.reciprocal(dst, x, name), data, mask=mask, dtype=dtype)
 
@@ -115,7 +111,6 @@ def tensor_copy(
     dtype: Any = None,
     engine: Any = unknown_engine,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """A new SBUF tile with src's values."""
     return elementwise(
@@ -135,7 +130,6 @@ def tensor_copy_dynamic_dst(
     dtype: Any = None,
     engine: Any = unknown_engine,
     name: str | None = None,
-    **options: Any,
 ) -> None:
     """dst = src, at a place that an index tile chooses."""
     target = tile(dst, "nki.isa.tensor_copy_dynamic_dst", "dst")
@@ -157,7 +151,6 @@ def tensor_scalar(
     mask: Any = None,
     engine: Any = unknown_engine,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """(data <op0> operand0) <op1> operand1, the operands numbers or [P, 1] tiles."""
 
@@ -178,7 +171,6 @@ def tensor_scalar_reduce(
     dtype: Any = None,
     mask: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """data <op0> operand0, and its fold over the free dimensions in reduce_res."""
 
@@ -200,7 +192,6 @@ def scalar_tensor_tensor(
     dtype: Any = None,
     mask: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """(data <op0> operand0) <op1> operand1, operand1 a tile like data."""
 
@@ -219,7 +210,6 @@ def tensor_tensor(
     mask: Any = None,
     engine: Any = unknown_engine,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """data1 <op> data2, elementwise; free dimensions of size 1 are repeated, as nki-samples' kernels assume."""
     one, other = tile(data1, "nki.isa.tensor_tensor", "data1"), tile(data2, "nki.isa.tensor_tensor", "data2")
@@ -252,7 +242,6 @@ def tensor_tensor_scan(
     dtype: Any = None,
     mask: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """result[:, i] = op1(op0(data0[:, i], result[:, i - 1]), data1[:, i])."""
     one = tile(data0, "nki.isa.tensor_tensor_scan", "data0")
@@ -274,7 +263,6 @@ def tensor_reduce(
     dtype: Any = None,
     negate: bool = False,
     keepdims: bool = False,
-    **options: Any,
 ) -> Tile:
     """data folded along free dimensions."""
     return reduce("nki.isa.tensor_reduce", op, data, axis, mask, dtype, negate, keepdims)
@@ -303,7 +291,6 @@ def range_select(
     mask: Any = None,
     dtype: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """on_true_tile where range_start + i compares with both bounds, else FP32_MIN."""
 
@@ -329,7 +316,6 @@ def select_reduce(
     mask: Any = None,
     dtype: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> None:
     """dst = on_true where predicate is not 0, else on_false."""
     from sim.nki.legacy.moves import as_flags
@@ -352,7 +338,6 @@ def builtin_custom_op(
     ulib_to_isa_version: str,
     srcs: Any,
     dsts: Any,
-    **options: Any,
 ) -> None:
     raise UnsupportedError("nki.isa.builtin_custom_op: code of one's own for GpSimd", source=builder().where())
 

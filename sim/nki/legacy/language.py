@@ -56,7 +56,9 @@ tile_size = _TileSize()
 # -- tensors ---------------------------------------------------------------------------------------
 
 
-def ndarray(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+def ndarray(
+    shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", lazy_initialization: bool = False
+) -> Tile | BlockTensor:
     """A new tensor with undefined contents; dimensions left of `nl.par_dim` are block dimensions.
 
     buffer : nl.sbuf by default; nl.psum, nl.hbm, nl.shared_hbm, or an allocation of nki.compiler
@@ -65,26 +67,30 @@ def ndarray(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **opt
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any
+    shape: Any, fill_value: Any, dtype: Any, *, buffer: Any = None, name: str = "", lazy_initialization: bool = False
 ) -> Tile | BlockTensor:
     """A new tensor with one value in every element."""
     return _tensor("nl.full", shape, dtype, buffer, name, operand(fill_value, "nl.full"))
 
 
-def zeros(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+def zeros(
+    shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", lazy_initialization: bool = False
+) -> Tile | BlockTensor:
     """A new tensor of zeros; in PSUM the first matmul that is added overwrites, so nothing is written."""
     return _tensor("nl.zeros", shape, dtype, buffer, name, 0)
 
 
-def ones(shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+def ones(
+    shape: Any, dtype: Any, *, buffer: Any = None, name: str = "", lazy_initialization: bool = False
+) -> Tile | BlockTensor:
     return _tensor("nl.ones", shape, dtype, buffer, name, 1)
 
 
-def empty_like(a: Any, dtype: Any = None, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+def empty_like(a: Any, dtype: Any = None, *, buffer: Any = None, name: str = "") -> Tile | BlockTensor:
     return ndarray(a.shape, dtype or a.dtype, buffer=buffer, name=name)
 
 
-def zeros_like(a: Any, dtype: Any = None, *, buffer: Any = None, name: str = "", **options: Any) -> Tile | BlockTensor:
+def zeros_like(a: Any, dtype: Any = None, *, buffer: Any = None, name: str = "") -> Tile | BlockTensor:
     return zeros(a.shape, dtype or a.dtype, buffer=buffer, name=name)
 
 
@@ -153,13 +159,13 @@ class _Maker:
         return made
 
 
-def shared_constant(constant: Any, dtype: Any = None, **options: Any) -> Tile:
+def shared_constant(constant: Any, dtype: Any = None) -> Tile:
     """A constant that the compiler places in HBM."""
     array = np.asarray(constant)
     return Tile.of(current.builder_constant(array if dtype is None else dtypes.cast(array, dtype)))
 
 
-def shared_identity_matrix(n: int, dtype: Any = np.uint8, **options: Any) -> Tile:
+def shared_identity_matrix(n: int, dtype: Any = np.uint8) -> Tile:
     """An n x n identity matrix in HBM."""
     return shared_constant(np.identity(n, np.float32), dtype)
 
@@ -167,7 +173,7 @@ def shared_identity_matrix(n: int, dtype: Any = np.uint8, **options: Any) -> Til
 # -- moves -----------------------------------------------------------------------------------------
 
 
-def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """Load a 2-D HBM tile transposed into a new SBUF tile."""
     source = in_hbm(src, "nl.load_transpose2d", "src")
     if source.ndim != 2:
@@ -175,7 +181,7 @@ def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **options
     return dma_transpose(source, mask=mask, dtype=dtype)
 
 
-def copy(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def copy(src: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """A new SBUF tile with the values of an on-chip tile."""
     return elementwise("nl.copy", isa.tensor_copy, src, mask=mask, dtype=dtype)
 
@@ -188,7 +194,7 @@ def expand_dims(data: Any, axis: Any) -> Tile:
     return view
 
 
-def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """data[partition, indices[partition, i]] over the flattened free dimensions."""
     source = tile(data, "nl.gather_flattened", "data")
     return elementwise(
@@ -200,7 +206,7 @@ def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = 
     )
 
 
-def atomic_rmw(dst: Any, value: Any, op: Any, *, mask: Any = None, **options: Any) -> None:
+def atomic_rmw(dst: Any, value: Any, op: Any, *, mask: Any = None) -> None:
     """dst = op(dst, value) on indexed rows in HBM."""
     dma_copy(dst=dst, src=value, dst_rmw_op=op, mask=mask)
 
@@ -214,7 +220,6 @@ def all_reduce(
     mask: Any = None,
     parallel_reduce: bool = True,
     asynchronous: bool = False,
-    **options: Any,
 ) -> Tile:
     raise UnsupportedError("nl.all_reduce over programs of a launch grid is not emulated", source=builder().where())
 
@@ -222,7 +227,7 @@ def all_reduce(
 # -- random numbers --------------------------------------------------------------------------------
 
 
-def rand(shape: Any, dtype: Any = np.float32, **options: Any) -> Tile:
+def rand(shape: Any, dtype: Any = np.float32) -> Tile:
     """A tile of numbers distributed evenly over [0, 1): 24 random bits each."""
     bits, result = Result(shape, np.uint32).part(), Result(shape, dtype)
     isa.rng(bits)
@@ -231,7 +236,7 @@ def rand(shape: Any, dtype: Any = np.float32, **options: Any) -> Tile:
     return result.returned()
 
 
-def random_seed(seed: Any, *, mask: Any = None, **options: Any) -> None:
+def random_seed(seed: Any, *, mask: Any = None) -> None:
     """Seed the Vector Engine's generators."""
     given = operand(seed, "nl.random_seed")
     if not isinstance(given, Tile):
@@ -259,7 +264,7 @@ def program_ndim() -> int:
     return len(builder().grid)
 
 
-def device_print(prefix: str, x: Any, *, mask: Any = None, **options: Any) -> None:
+def device_print(prefix: str, x: Any, *, mask: Any = None) -> None:
     """Print a tile's values to stderr."""
     view = operand(x, "nl.device_print")
     shown = view.array() if isinstance(view, Tile) and builder().values else view

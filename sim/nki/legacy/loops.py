@@ -88,22 +88,24 @@ def traced_once(buffer: Buffer, site: Any) -> Buffer:
     return chosen
 
 
-def affine_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
+def affine_range(*bounds: Any, precise_schedule: bool = False, directives: Any = None) -> Iterator[LoopIndex]:
     """Numbers of a loop without dependence between its iterations."""
     return _loop("affine_range", bounds)
 
 
-def sequential_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
+def sequential_range(*bounds: Any, precise_schedule: bool = False, directives: Any = None) -> Iterator[LoopIndex]:
     """Numbers of a loop whose iterations depend on those before."""
     return _loop("sequential_range", bounds)
 
 
-def static_range(*bounds: Any, **options: Any) -> Iterator[LoopIndex]:
+def static_range(*bounds: Any, precise_schedule: bool = False, directives: Any = None) -> Iterator[LoopIndex]:
     """Numbers of a loop that the compiler unrolls."""
     return _loop("static_range", bounds)
 
 
-def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **options: Any) -> Tile:
+def loop_reduce(
+    x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, name: str | None = None
+) -> Tile:
     """The running result of `op` over loops: what the destination held, op x; x itself in the first iteration.
 
     The destination is the tile that the result is assigned to, or the name that it is bound to.

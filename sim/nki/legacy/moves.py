@@ -82,7 +82,6 @@ def dma_copy(
     oob_mode: Any = bounds.error,
     dge_mode: Any = modes.unknown,
     name: str | None = None,
-    **options: Any,
 ) -> None:
     """dst = src between HBM and SBUF, or dst += src with dst_rmw_op; rows may be named by an index tile."""
     call = "nki.isa.dma_copy"
@@ -109,14 +108,14 @@ def in_hbm(value: Any, call: str, argument: str) -> Tile:
     return found
 
 
-def load(src: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def load(src: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """Load an HBM tile into a new SBUF tile."""
     if type(src) is not Tile or src.layout.memory is not HBM:
         src = in_hbm(src, "nl.load", "src")
     return elementwise("nl.load", load_into, src, mask=mask, dtype=dtype)
 
 
-def store(dst: Any, value: Any, *, mask: Any = None, **options: Any) -> None:
+def store(dst: Any, value: Any, *, mask: Any = None) -> None:
     """Store an on-chip tile, or a number to every element, to HBM; from PSUM it passes through SBUF."""
     target, value = in_hbm(dst, "nl.store", "dst"), operand(value, "nl.store")
     if not isinstance(value, Tile):
@@ -163,7 +162,6 @@ def dma_transpose(
     dtype: Any = None,
     dge_mode: Any = modes.unknown,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """A new SBUF tile with src's dimensions permuted."""
     call = "nki.isa.dma_transpose"
@@ -202,7 +200,6 @@ def tensor_copy_predicated(
     mask: Any = None,
     dtype: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> None:
     """Where predicate is not 0, dst = src."""
     call = "nki.isa.tensor_copy_predicated"
@@ -221,7 +218,6 @@ def nc_stream_shuffle(
     dtype: Any = None,
     mask: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> None:
     """Within each quadrant of 32 partitions, dst[i] = src[shuffle_mask[i]]."""
     call = "nki.isa.nc_stream_shuffle"

@@ -42,17 +42,17 @@ def _columns(call: str, issue: Any, data: Any, count: int, dtype: Any, mask: Any
     return result.returned(left)
 
 
-def bn_stats(data: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def bn_stats(data: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """[P, 6]: count, mean and variance x count of the even, then of the odd elements."""
     return _columns("nki.isa.bn_stats", isa.bn_stats, data, 6, dtype, mask)
 
 
-def bn_aggr(data: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def bn_aggr(data: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """[P, 2]: mean and variance."""
     return _columns("nki.isa.bn_aggr", isa.bn_aggr, data, 2, dtype, mask)
 
 
-def max8(*, src: Any, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def max8(*, src: Any, mask: Any = None, dtype: Any = None) -> Tile:
     """[P, 8]: the eight largest values, largest first."""
     return _columns("nki.isa.max8", lambda dst, view: isa.max8(dst, _merged(view)), src, 8, dtype, mask)
 
@@ -63,7 +63,7 @@ def _merged(view: Tile) -> Tile:
     return view.reshape((view.shape[0], *(size for size, _ in free))) if free else view
 
 
-def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None) -> Tile:
     """[P, 8]: where each of the eight values first stands in data."""
     values = tile(vals, "nki.isa.nc_find_index8", "vals")
 
@@ -79,7 +79,7 @@ def _rows(view: Tile, like: Tile) -> Tile:
 
 
 def nc_match_replace8(
-    *, data: Any, vals: Any, imm: Any, dst_idx: Any = None, mask: Any = None, dtype: Any = None, **options: Any
+    *, data: Any, vals: Any, imm: Any, dst_idx: Any = None, mask: Any = None, dtype: Any = None
 ) -> Tile:
     """data with the first occurrence of each of the eight values replaced; their places go to dst_idx."""
     call = "nki.isa.nc_match_replace8"
@@ -92,7 +92,7 @@ def nc_match_replace8(
     return elementwise(call, issue, data, mask=mask, dtype=dtype)
 
 
-def tensor_partition_reduce(op: Any, data: Any, *, mask: Any = None, dtype: Any = None, **options: Any) -> Tile:
+def tensor_partition_reduce(op: Any, data: Any, *, mask: Any = None, dtype: Any = None) -> Tile:
     """[1, …]: data folded across partitions."""
     data = tile(data, "nki.isa.tensor_partition_reduce", "data")
     result = Result((1, *data.shape[1:]), dtype or data.dtype)
@@ -119,7 +119,6 @@ def memset(
     mask: Any = None,
     engine: Any = unknown_engine,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """A tile of one value."""
     sizes = tuple(int(size) for size in shape)
@@ -142,7 +141,7 @@ def _pattern(expression: Any, call: str, argument: str) -> tuple[list[list[int]]
     return free, expression.const, expression.steps[0]
 
 
-def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **options: Any) -> Tile:
+def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None) -> Tile:
     """A tile of the values of an index expression."""
     part = Cut("nki.isa.iota", mask, expr.shape) if isinstance(expr, Affine) else None
     pattern, _, _ = _pattern(expr, "nki.isa.iota", "expr")
@@ -163,7 +162,6 @@ def affine_select(
     mask: Any = None,
     dtype: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """on_true_tile where a comparison of index expressions holds, else on_false_value."""
     call = "nki.isa.affine_select"
@@ -210,7 +208,6 @@ def nc_matmul(
     perf_mode: Any = None,
     mask: Any = None,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """stationary.T @ moving in a new fp32 PSUM tile; `tile += nc_matmul(…)` accumulates.
 
@@ -286,7 +283,6 @@ def nc_transpose(
     dtype: Any = None,
     engine: Any = unknown_engine,
     name: str | None = None,
-    **options: Any,
 ) -> Tile:
     """data.T, partition and flattened free dimension exchanged: in PSUM from the Tensor Engine, in SBUF from Vector."""
     call = "nki.isa.nc_transpose"

@@ -47,6 +47,13 @@ class Tile(NkiTensor):
         return view if isinstance(view, cls) else cls(view.storage, view.layout, view.offset, view.indirection)
 
     def __bool__(self) -> bool:
+        """Whether there is a tile at all, as kernels ask of an optional one.
+
+        raises: InputError for what a comparison gave, whose values are known on the device alone
+        """
+        if self.dtype == dtypes.bool_:
+            fault = f"`{self.name}` {list(self.shape)} is no condition: its values are known on the device alone"
+            raise InputError(fault, source=builder().where(), remedy="use nl.where, or a mask of nl.arange")
         return True
 
     def __class_getitem__(cls, shape: Any) -> type[Tile]:
