@@ -17,9 +17,9 @@
     if (at) at.textContent = card.moment;
   }
   function paint(canvas, map) {
-    const w = canvas.parentElement.clientWidth - 32, h = HEIGHT[map.name], g = surface(canvas, w, h), P = palette();
+    canvas.style.width = "100%";
+    const w = canvas.clientWidth, h = HEIGHT[map.name], g = surface(canvas, w, h), P = palette();
     const X = b => b / map.shown_bytes * w, Y = p => p / map.partitions * h, fill = P[COLOUR[map.name]];
-    canvas.style.width = `${w}px`;
     g.fillStyle = P.bg; g.fillRect(0, 0, w, h);
     g.font = SMALL;
     for (const t of [...map.tiles].sort((a, b) => a.offset - b.offset)) {

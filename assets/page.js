@@ -37,7 +37,10 @@
   const send = (id, props) => window.dash_clientside.set_props(id, props);
   function ask() {
     const panel = $(".panel");
-    document.querySelectorAll("[role=tab]").forEach(b => b.setAttribute("aria-selected", b.dataset.tab === st.tab));
+    document.querySelectorAll("[role=tab]").forEach(b => {
+      b.setAttribute("aria-selected", b.dataset.tab === st.tab);
+      if (b.dataset.tab === st.tab) b.parentElement.scrollLeft = Math.max(0, b.offsetLeft + b.offsetWidth - b.parentElement.clientWidth + 12);
+    });
     panel?.classList.toggle("off", !st.panel);
     send("ask", { data: {
       trace: start.name, tab: st.tab, row: st.row, transfer: st.transfer >= 0 ? st.transfer : null, area: st.area?.map(Math.round) || null,

@@ -353,13 +353,14 @@ def test_the_roofline_of_work_without_matmuls_fits_every_screen(device: str):
 
 
 def test_the_advice_tab_says_what_to_change_or_that_nothing_is_wrong():
-    from trnprof.tui import panels
+    from trnprof.tui import findings
 
     loads = [vector(2000 * k, 300, 64, source="k.py:1") for k in range(20)]
-    quiet = panels.advice(Session(make(loads[:1])).advice(retime=False), 80)
+    quiet = findings.advice(Session(make(loads[:1])).advice(retime=False), 0, 30, 80)
     assert "".join(text for line in quiet for text, _ in line) == "No rule has a complaint."
-    told = panels.advice(Session(make([vector(160 * k, 150, 4) for k in range(50)])).advice(retime=False), 60)
+    cards = Session(make([vector(160 * k, 150, 4) for k in range(50)])).advice(retime=False)
+    told = findings.advice(cards, 0, 8, 60)
     shown = ["".join(text for text, _ in line) for line in told]
-    assert shown[0].startswith("1. Give VectorE longer tiles")
+    assert shown[0].startswith("▸ 1 Give VectorE longer tiles")
     assert any(line.strip().startswith("Do: join them") for line in shown)
     assert max(map(len, shown[1:])) <= 60

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from trnprof.tui import cells, ink
 from trnprof.tui.canvas import Canvas, clipped, width_of
-from trnprof.view.findings import AdviceCard
 from trnprof.view.palette import BOUND_GLYPHS
 from trnprof.view.records import (
     AreaCard,
@@ -144,18 +143,6 @@ def verdicts(found: Sequence[VerdictCard], width: int) -> list[Line]:
             lines += wrapped(evidence.sentence, width, f"{evidence.share_words:>5} ")
         lines.append([])
     return lines[:-1]
-
-
-def advice(found: Sequence[AdviceCard], width: int) -> list[Line]:
-    """What to change, the largest gain first."""
-    if not found:
-        return [[("No rule has a complaint.", ink.MID)]]
-    lines: list[Line] = []
-    for card in found:
-        lines.append([(f"{card.number}. ", ink.DIM), (card.title, STRONG), (f"  saves {card.gain}", ink.MID)])
-        lines += _wrapped(f"{card.symptom} {card.how}", width, "   ")
-        lines += _wrapped(f"Do: {card.fix}", width, "   ")
-    return lines
 
 
 def notes(sentences: Sequence[str], width: int) -> list[Line]:

@@ -290,8 +290,6 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
             return findings.memory(session, state.cursor, height, width)
         case "verdict":
             return [*panels.verdicts(session.verdicts(), width), *panels.notes(session.meta.missing, width)]
-        case "advice":
-            return panels.advice(session.advice(retime=False), width)
         case "engines":
             return panels.engines(session.engine_rows())
         case "regions":

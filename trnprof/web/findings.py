@@ -21,7 +21,14 @@ def advice(session: Session) -> list[Part]:
         return [html.P("No rule has a complaint.", className="mid"), *_looked_for()]
     whole = session.meta.window.words
     note = html.P(f"Gains of {whole}; each alone, they do not add up.", className="mid spaced")
-    return [note, *map(_advice, found)]
+    return [note, _tries(), *map(_advice, found)]
+
+
+def _tries() -> html.P:
+    """Where a change can be tried."""
+    names = (("what_if", "What-if"), ("compare", "Compare"))
+    buttons = [html.Button(name, className="btn", **{"data-act": act}) for act, name in names]
+    return html.P([mid("Try a change: "), *buttons], className="row spaced")
 
 
 def _looked_for() -> list[Part]:
