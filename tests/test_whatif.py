@@ -99,6 +99,21 @@ def test_of_a_kernel_that_memory_bounds_more_bandwidth_makes_something_else_the_
     assert roof.value == pytest.approx(8 * machine(silu).get("hbm").value) and roof.basis == "what-if"
 
 
+def test_with_more_dma_engines_hbm_is_the_limit_and_memory_still_the_bound(silu):
+    found = what_if(silu, {"dma_queues": "2x"})
+    roof = machine(found.trace).get("hbm")
+    moved = sum(found.trace.transfers.bytes.tolist())
+    assert found.verdict.bound == "memory_bandwidth"
+    assert found.verdict.scores["memory_bandwidth"] == pytest.approx(moved / roof.value * 1e12 / found.time_ps, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "why"), [("hbm_bw", "the DMA engines carry no more"), ("tensor_clock", "")])
+def test_more_of_one_bandwidth_that_gains_nothing_says_what_the_limit_is(silu, name, why):
+    found = what_if(silu, {name: "2x"})
+    assert found.time_ps == found.before_ps
+    assert found.notes == ((f"{name} alone gains nothing here, for {why}: memory_bw moves both.",) if why else ())
+
+
 def test_a_setting_on_which_nothing_depends_is_said_to_be_idle(silu):
     found = what_if(silu, {"link_bw": "2x", "memory_bw": "2x", "tensor_clock": "2x"})
     assert "link_bw" in found.idle and "memory_bw" not in found.idle

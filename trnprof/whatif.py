@@ -7,7 +7,7 @@ are timed anew from their rows (`trnprof.coarse`), which is coarser and knows fe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
@@ -35,6 +35,12 @@ SAID = {
 
 MOST = 256
 """Runs of a grid."""
+
+ONE_OF_TWO = {"hbm_bw": "the DMA engines carry no more", "dma_bw": "HBM gives no more"}
+"""Settings that help a kernel bound by memory only as far as the other goes."""
+
+TELLING = 0.01
+"""Changes of the time below this are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +213,28 @@ class _Machine:
             made, idle = done.trace, tuple(name for name, ids in moved.items() if ids and not ids & done.read)
         else:
             made, idle = self._scaled(moved, figures, ideal), ()
+        verdict = _judged(made)
         return WhatIf(
             settings=asked,
             before_ps=_window(self.was),
             time_ps=_window(made),
             before=self.before,
-            verdict=_judged(made),
+            verdict=verdict,
             idle=idle,
             coarse=not self.emulated,
             was=self.was,
             trace=made,
-            notes=self.notes,
+            notes=(*self.notes, *self._halves(figures, asked, made, verdict)),
         )
+
+    def _halves(self, figures: Mapping[str, Value], asked: Iterable[str], made: Trace, after: Verdict) -> Iterator[str]:
+        """Why more of one bandwidth gains nothing where memory stays the bound."""
+        still = self.before.bound == after.bound == "memory_bandwidth"
+        same = abs(_window(made) - _window(self.was)) < TELLING * _window(self.was)
+        table = self.device.replace(figures)
+        for name in ONE_OF_TWO if still and same else ():
+            if [name] == [*asked] and all(table[id] > self.device[id] for id in SETTINGS[name].figures):
+                yield f"{name} alone gains nothing here, for {ONE_OF_TWO[name]}: memory_bw moves both."
 
     def _moved_by(self, name: str, figures: Mapping[str, Value]) -> set[str]:
         """Figures that a setting moves, those that follow included."""

@@ -190,8 +190,18 @@ def measure(
 
 def dma_spans(trace: Trace, transfers: np.ndarray, packets: np.ndarray) -> Spans:
     """When bytes move: packets where the profile has them, else whole transfers."""
-    table, rows = (trace.packets, packets) if packets.size else (trace.transfers, transfers)
-    return table.start_ps[rows], table.end_ps[rows]
+    table, moved = trace.packets, trace.transfers
+    if not packets.size:
+        return moved.start_ps[transfers], moved.end_ps[transfers]
+    start, end = table.start_ps[packets], table.end_ps[packets]
+    # Engines can be through with a transfer before HBM is, which serves others too.
+    last = np.full(len(moved), np.iinfo(np.int64).max)
+    owner = table.transfer[packets]
+    linked = owner >= 0
+    last[owner[linked]] = 0
+    np.maximum.at(last, owner[linked], end[linked])
+    held = transfers[moved.end_ps[transfers] > last[transfers]]
+    return np.concatenate((start, last[held])), np.concatenate((end, moved.end_ps[held]))
 
 
 def collective_spans(index: Index, rows: np.ndarray, transfers: np.ndarray) -> Spans:

@@ -105,7 +105,8 @@ def _table(trace: Trace, found: list[WhatIf]) -> str:
         idle = f"{', '.join(each.idle)}: nothing depends on it" if each.idle else ""
         rows.append((*each.settings.values(), took, _ratio(each), by, idle))
     body = columns(rows, frozenset(range(len(names) + 2)))
-    return "\n".join([_head(trace, found[0]), body, *(wrapped(note, "") for note in found[0].notes)])
+    notes = dict.fromkeys(note for each in found for note in each.notes)
+    return "\n".join([_head(trace, found[0]), body, *(wrapped(note, "") for note in notes)])
 
 
 def _ratio(found: WhatIf) -> str:
