@@ -309,4 +309,8 @@ def _place_hbm(program: Program, columns: Columns, first: np.ndarray, offset: np
 
 def _tensors(program: Program, largest: Iterable[int]) -> str:
     shown = [program.storages[index] for index in list(largest)[:SHOWN]]
-    return ", ".join(f"`{s.name}` {_shape(s)} {s.nbytes} bytes ({program.strings[s.source]})" for s in shown)
+    places = [program.strings[storage.source] for storage in shown]
+    return ", ".join(
+        f"`{storage.name}` {_shape(storage)} {storage.nbytes} bytes" + (f" ({place})" if place else "")
+        for storage, place in zip(shown, places)
+    )

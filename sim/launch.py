@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sim import compiler, dtypes, recycling, spec, stages
-from sim.errors import InputError, TrnprofError, UnsupportedError
+from sim.errors import CapacityError, InputError, TrnprofError, UnsupportedError
 from sim.memory import View, storage_dtype
 from sim.nki import environment, frameworks, lockstep, session, shim, subset
 from sim.nki.kernel import Kernel
@@ -307,6 +307,11 @@ class _Tracing:
         except TrnprofError as error:
             error.source = error.source or _raised_at(error, self.kernel)
             raise
+        except MemoryError as error:
+            fault = f"this machine has no memory for the values of `{self.kernel.__name__}`: {error}"
+            raise CapacityError(
+                fault, source=_raised_at(error, self.kernel), remedy="trace it without values, or use smaller inputs"
+            ) from error
         except (Exception, SystemExit) as error:
             fault = InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel))
             fault.device = program.device.name

@@ -606,3 +606,20 @@ def test_a_script_fails_on_findings_unless_it_fails_by_itself(tmp_path, capsys, 
     out, err = capsys.readouterr()
     assert "copied" in out
     assert ("1 found wrong: uninitialised_read" in err) == (rows < 128)
+
+
+def test_values_that_this_machine_cannot_hold_are_named():
+    def holds(x):
+        raise MemoryError("Unable to allocate 37.3 GiB")  # large
+
+    with pytest.raises(CapacityError, match=r"no memory for the values of `holds`: Unable.*without values") as fault:
+        launched(holds)
+    assert fault.value.source == line(holds, "large")
+
+
+def test_tensors_that_fill_hbm_are_named_with_their_places():
+    def holds(x):
+        return nl.ndarray((1 << 17, 1 << 17), x.dtype, nl.shared_hbm, name="large")
+
+    with pytest.raises(CapacityError, match=r"HBM is full.*`large` \S+ \d+ bytes \(\S+:\d+\), `x` \S+ \d+ bytes \(sh"):
+        launched(holds, values=False)
