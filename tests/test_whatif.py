@@ -104,7 +104,9 @@ def test_with_more_dma_engines_hbm_is_the_limit_and_memory_still_the_bound(silu)
     roof = machine(found.trace).get("hbm")
     moved = sum(found.trace.transfers.bytes.tolist())
     assert found.verdict.bound == "memory_bandwidth"
-    assert found.verdict.scores["memory_bandwidth"] == pytest.approx(moved / roof.value * 1e12 / found.time_ps, rel=0.01)
+    assert found.verdict.scores["memory_bandwidth"] == pytest.approx(
+        moved / roof.value * 1e12 / found.time_ps, rel=0.01
+    )
 
 
 @pytest.mark.parametrize(("name", "why"), [("hbm_bw", "the DMA engines carry no more"), ("tensor_clock", "")])

@@ -261,6 +261,11 @@ def _check_tensor(call: str, argument: str, value: Any) -> None:
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Load an HBM tile into a new SBUF tile."""
     _check_tensor("load", "src", src)
+    fault = _shape_fault(src.shape, sbuf)
+    if fault:
+        message = f"nl.load: src: shape {list(src.shape)}: {fault}"
+        remedy = f"load at most {PARTITIONS} rows at a time" if src.ndim > 1 else "reshape it to (1, n) or (n, 1)"
+        raise InputError(message, source=builder().where(), remedy=remedy)
     tile = ndarray(src.shape, dtype or src.dtype)
     isa.dma_copy(tile, src)
     return tile

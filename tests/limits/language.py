@@ -75,6 +75,9 @@ LIMITS: Table = {
     ],
     "nl.load": [
         Limit("a tensor is loaded", lambda t, x: nl.load(x or t.h(4, 5)), 3.0, None, "src | 3.0 | no tensor"),
+        Limit("a tile has at most 128 rows", lambda t, n: nl.load(t.h(n, 5)), 129, 128,
+              "src | [129, 5] | load at most 128 rows"),
+        Limit("a tile has a free dimension", lambda t, s: nl.load(t.h(*s)), (5,), (1, 5), "src | [5] | reshape it"),
     ],
     "nl.store": [
         Limit("a tensor is stored to", lambda t, x: nl.store(x or t.h(4, 5), t.s(4, 5)), 3.0, None,
