@@ -434,6 +434,8 @@ class Meta:
     """Instructions, transfers and packets that a reader set aside as unusable; `notes` says which and why."""
     notes: tuple[str, ...] = ()
     """What is estimated, not modelled, derived or missing: one sentence each."""
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    """Of an imported file: by table, rows read = shown + quarantined with reasons; empty when emulated."""
     findings: tuple[Finding, ...] = ()
     machine: Mapping[str, float] = field(default_factory=dict)
     """Figures that the profile itself gives and that override the device table: Explorer's Metadata names
@@ -465,6 +467,11 @@ class Trace:
     allocations: Allocations = field(default_factory=lambda: Allocations(0))
     recorded: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
     """Loads what the trace can be timed anew from, a `sim.retiming.Recording`; None where there is nothing."""
+
+    @property
+    def receipt(self) -> Mapping[str, Any]:
+        """What became of every row of the file; empty when emulated."""
+        return self.meta.receipt
 
     def tables(self) -> Iterator[tuple[str, Table]]:
         """Every table with its field name, in the order of `TABLES`."""

@@ -41,7 +41,8 @@ def open(path: str | os.PathLike[str]) -> Trace:
 
 
 def _open_file(path: Path) -> Trace:
-    from trnprof.readers import captures, legacy
+    from trnprof.readers import captures, chrome, legacy
+    from trnprof.readers.chrome_events import is_chrome
 
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
@@ -58,7 +59,7 @@ def _open_file(path: Path) -> Trace:
         data = data[3:]
     if data[:HEAD_BYTES].lstrip()[:1] not in (b"{", b"["):
         raise InputError(f"{path}: not a profile", remedy=f"what opens: {SUPPORTED}")
-    return legacy.read(data, str(path))
+    return chrome.read(data, str(path)) if is_chrome(data) else legacy.read(data, str(path))
 
 
 def _gunzip(path: Path) -> bytes:

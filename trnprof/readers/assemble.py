@@ -54,6 +54,7 @@ def assemble(draft: Draft, meta: Meta, warnings: tuple[str, ...] = ()) -> Trace:
             total_ps=total,
             quarantined=draft.receipt.quarantined(draft.tables.values()),
             notes=draft.receipt.notes(warnings),
+            receipt=draft.receipt.to_json(),
         ),
         draft.strings,
         _table(Instructions, draft.instructions),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 
 class Receipt:
@@ -15,6 +16,9 @@ class Receipt:
         self._aside: dict[str, Counter[str]] = {}
         self._left: Counter[str] = Counter()
         self._remarks: list[str] = []
+        self._read_ps: Counter[str] = Counter()
+        self._shown_ps: Counter[str] = Counter()
+        self._aside_ps: Counter[str] = Counter()
 
     def read(self, table: str, rows: int) -> None:
         self._read[table] += rows
@@ -25,6 +29,17 @@ class Receipt:
     def set_aside(self, table: str, reason: str, rows: int = 1) -> None:
         if rows:
             self._aside.setdefault(table, Counter())[reason] += rows
+
+    def read_time(self, table: str, ps: int) -> None:
+        """Durations of the rows read, summed."""
+        self._read_ps[table] += ps
+
+    def show_time(self, table: str, ps: int) -> None:
+        self._shown_ps[table] += ps
+
+    def set_time_aside(self, table: str, ps: int) -> None:
+        """Durations of rows that were set aside but have one."""
+        self._aside_ps[table] += ps
 
     def leave(self, table: str, rows: int) -> None:
         """Rows that the trace has no place for."""
@@ -39,6 +54,25 @@ class Receipt:
     def quarantined(self, tables: Iterable[str]) -> int:
         """Rows of these tables that were set aside, whatever the reason."""
         return sum(sum(self._aside.get(table, Counter()).values()) for table in set(tables))
+
+    def to_json(self) -> dict[str, Any]:
+        """Rows and durations by table; `balanced` where rows in = shown + quarantined and the durations agree."""
+        return {
+            "tables": {table: self._account(table) for table in sorted(self._read.keys() | self._shown.keys())},
+            "left": dict(sorted(self._left.items())),
+            "remarks": list(self._remarks),
+        }
+
+    def _account(self, table: str) -> dict[str, Any]:
+        reasons = dict(sorted(self._aside.get(table, Counter()).items()))
+        rows, shown, aside = self._read[table], self._shown[table], sum(reasons.values())
+        account: dict[str, Any] = {"rows": rows, "shown": shown, "quarantined": aside, "reasons": reasons}
+        balanced = rows == shown + aside
+        if table in self._read_ps:
+            read, kept, lost = self._read_ps[table], self._shown_ps[table], self._aside_ps[table]
+            account |= {"duration_ps": read, "shown_ps": kept, "quarantined_ps": lost}
+            balanced = balanced and read == kept + lost
+        return account | {"balanced": balanced}
 
     def notes(self, warnings: Iterable[str] = ()) -> tuple[str, ...]:
         """The receipt as sentences, after the profile's own warnings."""

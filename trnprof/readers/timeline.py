@@ -1,0 +1,226 @@
+"""A general timeline while it is read: named slices on named tracks, counters, arrows from slice to slice.
+
+Times are whole picoseconds of any size until the end, when they are placed in 64 bits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from sim.errors import InputError
+from sim.trace import NONE, Counters, EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, validate
+from trnprof.readers.clock import LIMIT_PS
+from trnprof.readers.receipt import Receipt
+
+BETWEEN = " / "
+"""Between the process and the thread in the name of a track."""
+
+SLICES, COUNTERS, FLOWS = "slices", "counters", "flow events"
+_WALK = 256
+"""Slices looked at, backwards, for the one that encloses a moment."""
+
+
+def track_name(process: str, thread: str) -> str:
+    return f"{process}{BETWEEN}{thread}" if process else thread
+
+
+class Timeline:
+    """Collects a timeline; a slice is known by its row until `trace` sorts them."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        self.receipt = receipt
+        self.strings = Strings()
+        self._track: list[int] = []
+        self._name: list[int] = []
+        self._category: list[int] = []
+        self._args: list[int] = []
+        self._start: list[int] = []
+        self._end: list[int] = []
+        self._counter: list[tuple[int, int, float]] = []
+        self._points: dict[Hashable, list[tuple[int, int, bool]]] = {}
+        self._arrows: list[tuple[int, int]] = []
+        self._open: list[int] = []
+
+    def slice(
+        self, track: str, name: str, start: int, end: int, category: str | None = None, args: str | None = None
+    ) -> int:
+        """Add a slice and return its row."""
+        code = self.strings.code
+        self._track.append(code(track))
+        self._name.append(code(name))
+        self._category.append(code(category or None))
+        self._args.append(code(args or None))
+        self._start.append(start)
+        self._end.append(end)
+        return len(self._start) - 1
+
+    def close(self, row: int, end: int) -> None:
+        self._end[row] = end
+
+    def leave_open(self, row: int) -> None:
+        """The slice lasts to the end of the timeline."""
+        self._open.append(row)
+
+    def name_tracks(self, names: dict[str, str]) -> None:
+        """Rename tracks once their names are known."""
+        codes = {self.strings.find(old): self.strings.code(new) for old, new in names.items()}
+        self._track = [codes.get(code, code) for code in self._track]
+        self._counter = [(codes.get(code, code), time, value) for code, time, value in self._counter]
+
+    def count(self, counter: str, time: int, value: float) -> None:
+        self._counter.append((self.strings.code(counter), time, value))
+
+    def point(self, flow: Hashable, row: int, time: int, last: bool = False) -> None:
+        """A flow passes through a slice; `last` ends it."""
+        self._points.setdefault(flow, []).append((time, row, last))
+
+    def finder(self) -> Finder:
+        """Finds slices by track and time, among those added so far."""
+        return Finder(self._track, self._start, self._end, self.strings)
+
+    def trace(self, meta: Meta) -> Trace:
+        """The trace of all that was added; InputError when that is nothing."""
+        if not self._start and not self._counter:
+            raise InputError(f"{meta.source}: a timeline without slices and counters")
+        self._chain()
+        self._extend()
+        base, sound = self._place()
+        start, end = (_column(times, base, sound) for times in (self._start, self._end))
+        rows = np.flatnonzero(sound)
+        order = np.lexsort((rows, -end, start))
+        place = np.full(len(self._start) + 1, NONE, np.int64)
+        place[rows[order]] = np.arange(order.size)
+        kept = rows[order]
+        table = Instructions(
+            id=np.arange(1, order.size + 1),
+            start_ps=start[order],
+            end_ps=end[order],
+            engine=np.full(order.size, Engine.OTHER, np.int8),
+            **{name: np.array(codes, np.int32)[kept] for name, codes in self._texts().items()},
+        )
+        counters = self._counters(base)
+        self.receipt.show(SLICES, order.size)
+        self.receipt.show_time(SLICES, sum((end - start).tolist()))
+        return self._finish(meta, table, counters, self._edges(place))
+
+    def _finish(self, meta: Meta, table: Instructions, counters: Counters, edges: Edges) -> Trace:
+        ends = (int(table.start_ps.min()), int(table.end_ps.max())) if len(table) else _reach(counters)
+        meta = replace(
+            meta,
+            window=ends,
+            total_ps=ends[1] - ends[0],
+            notes=self.receipt.notes(),
+            quarantined=self.receipt.quarantined((SLICES, COUNTERS, FLOWS)),
+            receipt=self.receipt.to_json(),
+        )
+        trace = Trace(meta, self.strings, table, counters=counters, edges=edges)
+        validate(trace)
+        return trace
+
+    def _texts(self) -> dict[str, list[int]]:
+        return {"track": self._track, "name": self._name, "opcode": self._category, "operands": self._args}
+
+    def _extend(self) -> None:
+        """Let slices without an end last to the end of the timeline."""
+        if self._open:
+            last = max(max(self._start), max(self._end))
+            for row in self._open:
+                self._end[row] = last
+                self.receipt.read_time(SLICES, last - self._start[row])
+            self.receipt.remark(f"{len(self._open)} slices have no end in the file; they are drawn to the last moment.")
+
+    def _place(self) -> tuple[int, np.ndarray]:
+        """What to subtract from all times, and the slices that fit 64 bits then.
+
+        A timeline that starts later than it is long (seconds since 1970, since boot) is moved to zero.
+        """
+        starts, ends = np.array(self._start, np.float64), np.array(self._end, np.float64)
+        moments = starts if starts.size else np.array([time for _, time, _ in self._counter], np.float64)
+        middle = float(np.median(moments))
+        reach = LIMIT_PS / 2
+        sound = (np.abs(starts - middle) < reach) & (np.abs(ends - middle) < reach)
+        for row in np.flatnonzero(~sound).tolist():
+            self.receipt.set_aside(SLICES, "lie beyond 64-bit picoseconds of the others")
+            self.receipt.set_time_aside(SLICES, self._end[row] - self._start[row])
+        times = [time for _, time, _ in self._counter if abs(time - middle) < reach]
+        first = min([self._start[row] for row in np.flatnonzero(sound)] + times, default=0)
+        last = max([self._end[row] for row in np.flatnonzero(sound)] + times, default=0)
+        if first <= last - first and first >= 0:
+            return 0, sound
+        self.receipt.remark(f"Times start at {first} ps in the file; here that moment is 0.")
+        return first, sound
+
+    def _counters(self, base: int) -> Counters:
+        kept = [row for row in self._counter if -LIMIT_PS < row[1] - base < LIMIT_PS and np.isfinite(row[2])]
+        self.receipt.set_aside(COUNTERS, "have no finite value or time", len(self._counter) - len(kept))
+        self.receipt.show(COUNTERS, len(kept))
+        code = np.array([row[0] for row in kept], np.int32)
+        time = np.array([row[1] - base for row in kept], np.int64)
+        value = np.array([row[2] for row in kept], np.float64)
+        order = np.lexsort((time, code))
+        core = np.zeros(order.size, np.int16)
+        return Counters(counter=code[order], core=core, time_ps=time[order], value=value[order])
+
+    def _chain(self) -> None:
+        """Arrows between the slices that each flow passes through, in the order of time."""
+        for points in self._points.values():
+            chain: list[tuple[int, int]] = []
+            for time, row, last in sorted(points, key=lambda point: point[0]):
+                chain.append((time, row))
+                if last:
+                    self._arrow(chain)
+                    chain = []
+            self._arrow(chain)
+
+    def _arrow(self, chain: list[tuple[int, int]]) -> None:
+        if len(chain) == 1:
+            self.receipt.set_aside(FLOWS, "have no other end")
+        self._arrows += [(one[1], other[1]) for one, other in zip(chain, chain[1:])]
+        self.receipt.show(FLOWS, len(chain) if len(chain) > 1 else 0)
+
+    def _edges(self, place: np.ndarray) -> Edges:
+        arrows = np.array(self._arrows, np.int64).reshape(-1, 2)
+        signaler, waiter = place[arrows[:, 0]], place[arrows[:, 1]]
+        known = (signaler != NONE) & (waiter != NONE)
+        if not known.all():
+            self.receipt.remark(f"{int((~known).sum())} arrows touch a slice that was set aside; they are left out.")
+        pairs = np.unique(np.stack((signaler[known], waiter[known]), axis=1), axis=0)
+        kinds = np.full(len(pairs), EdgeKind.ORDER, np.int8)
+        return Edges(len(pairs), signaler=pairs[:, 0], waiter=pairs[:, 1], kind=kinds)
+
+
+class Finder:
+    """Slices by track and time."""
+
+    def __init__(self, track: list[int], start: list[int], end: list[int], strings: Strings) -> None:
+        self._strings = strings
+        self._end = end
+        self._rows: dict[int, list[int]] = {}
+        for row in sorted(range(len(start)), key=lambda row: (start[row], -end[row], row)):
+            self._rows.setdefault(track[row], []).append(row)
+        self._starts = {code: [start[row] for row in rows] for code, rows in self._rows.items()}
+
+    def enclosing(self, track: str, time: int) -> int | None:
+        """The innermost slice around a moment."""
+        code = self._strings.find(track)
+        rows = self._rows.get(code, [])
+        at = bisect_right(self._starts.get(code, []), time)
+        return next((row for row in reversed(rows[max(0, at - _WALK) : at]) if self._end[row] >= time), None)
+
+    def following(self, track: str, time: int) -> int | None:
+        """The first slice that starts at a moment or after it."""
+        code = self._strings.find(track)
+        at = bisect_left(self._starts.get(code, []), time)
+        return self._rows[code][at] if at < len(self._rows.get(code, ())) else None
+
+
+def _column(times: Iterable[int], base: int, sound: np.ndarray) -> np.ndarray:
+    return np.array([time - base for time, kept in zip(times, sound.tolist()) if kept], np.int64)
+
+
+def _reach(counters: Counters) -> tuple[int, int]:
+    return (int(counters.time_ps.min()), int(counters.time_ps.max())) if len(counters) else (0, 0)
