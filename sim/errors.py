@@ -20,6 +20,8 @@ class TrnprofError(Exception):
         self.source = source
         """`path:line` of the user's own code, None when the fault has no line."""
         self.remedy = remedy
+        self.caller: str | None = None
+        """`path:line` in the kernel, where the fault lies in a function that it calls."""
         self.device: str | None = None
         """The device that the kernel was for; None outside a kernel."""
         super().__init__(str(self))
@@ -28,7 +30,8 @@ class TrnprofError(Exception):
         where = f"{self.source}: " if self.source else ""
         device = f" [{self.device}]" if self.device else ""
         what = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}{self.message}{what}{device}"
+        called = f", called at {self.caller}" if self.caller else ""
+        return f"{where}{self.message}{called}{what}{device}"
 
 
 class InputError(TrnprofError):

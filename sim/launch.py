@@ -304,17 +304,11 @@ class _Tracing:
         try:
             with session.building(program), program.inside(RegionKind.KERNEL, self.kernel.__name__):
                 return self.kernel.function(*arguments, **named)
-        except TrnprofError as error:
-            error.source = error.source or _raised_at(error, self.kernel)
-            raise
-        except MemoryError as error:
-            fault = f"this machine has no memory for the values of `{self.kernel.__name__}`: {error}"
-            raise CapacityError(
-                fault, source=_raised_at(error, self.kernel), remedy="trace it without values, or use smaller inputs"
-            ) from error
         except (Exception, SystemExit) as error:
-            fault = InputError(f"{type(error).__name__}: {error}", source=_raised_at(error, self.kernel))
+            fault = _fault(error, self.kernel)
             fault.device = program.device.name
+            if fault is error:
+                raise
             raise fault from error
 
     def _bind(self, inputs: tuple, scalars: dict) -> tuple[list, dict]:
@@ -463,6 +457,24 @@ def _like(value: Any, arrays: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_like(item, arrays) for item in value)
     return value
+
+
+def _fault(error: BaseException, kernel: Kernel) -> TrnprofError:
+    """What a running kernel raised, as an error that names the line and, in a function that it calls, the caller's."""
+    fault, source = error, _raised_at(error, kernel)
+    if isinstance(error, MemoryError):
+        message = f"this machine has no memory for the values of `{kernel.__name__}`: {error}"
+        fault = CapacityError(message, source=source, remedy="trace it without values, or use smaller inputs")
+    elif not isinstance(error, TrnprofError):
+        fault = InputError(f"{type(error).__name__}: {error}", source=source)
+    fault.source = fault.source or source
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not getattr(kernel.function, "__code__", None):
+        trace = trace.tb_next
+    if trace is not None:
+        caller = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        fault.caller = caller if caller != fault.source else None
+    return fault
 
 
 def _raised_at(error: BaseException, kernel: Kernel) -> str | None:

@@ -33,6 +33,7 @@ class Layout:
     """
 
     __slots__ = (
+        "depth",
         "derived",
         "dtype",
         "elements",
@@ -71,6 +72,8 @@ class Layout:
         self.nbytes = prod(shape) * self.itemsize
         """Bytes that the elements take, whatever lies between them."""
         self.span, self.period, self.width = _footprint(shape[free], strides[free], self.itemsize)
+        self.depth = len(merge_dims(shape[free], strides[free]))
+        """Free dimensions that no other can be merged with."""
         self.derived: dict[Any, tuple[Layout, int]] = {}
         self.index = len(cls.by_index)
         cls.by_index.append(self)

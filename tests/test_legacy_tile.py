@@ -412,3 +412,17 @@ def test_what_is_no_matmul_is_added_to_psum_by_the_vector_engine(program: Progra
     total += nl.exp(b[0:64])
     assert calls(program) == ["nc_matmul", "activation", "tensor_tensor"]
     assert np.allclose(total.array(), wanted + np.exp(b.array()[:64]), rtol=1e-5)
+
+
+def test_a_pattern_may_have_more_dimensions_than_an_engine_takes(program: ProgramBuilder) -> None:
+    x = np.arange(8 * 48, dtype=np.float32).reshape(8, 2, 2, 2, 2, 3)
+    a, b, c, d, e = (nl.arange(n) for n in (2, 2, 2, 2, 3))
+    turned = given_tile(program, x)[
+        nl.arange(8)[:, None, None, None, None, None],
+        a[None, None, None, None, :, None],
+        b[None, None, None, :, None, None],
+        c[None, None, :, None, None, None],
+        d[None, :, None, None, None, None],
+        e[None, None, None, None, None, :],
+    ]
+    assert np.array_equal(nl.copy(turned).array(), x.transpose(0, 4, 3, 2, 1, 5))

@@ -8,15 +8,13 @@ from typing import Any, NoReturn
 from sim import dtypes
 from sim.engines.functions import ALU
 from sim.errors import InputError
-from sim.memory import PARTITIONS, Layout, merge_dims
+from sim.memory import PARTITIONS, Layout
 from sim.spec import Device
 from sim.trace import Memory
 
 ON_CHIP = (Memory.SBUF, Memory.PSUM)
 SBUF = (Memory.SBUF,)
 PSUM = (Memory.PSUM,)
-FREE_DIMENSIONS = 4
-"""What an access pattern may have beside the partition ("NKI Access Patterns", hardware capability)."""
 BYPASS = "bypass"
 """No operator in this stage."""
 
@@ -34,10 +32,6 @@ def tile(name: str, layout: Layout, memories: Iterable[Memory] = ON_CHIP) -> Non
         fail(f"{name}: a tile in {layout.memory.name}, must be in {where}", remedy)
     if layout.partitions > PARTITIONS:
         fail(f"{name}: partition {layout.partitions} > {PARTITIONS}")
-    free = merge_dims(layout.shape[1:], layout.strides[1:])
-    if len(free) > FREE_DIMENSIONS:
-        shape = f"shape {list(layout.shape)}"
-        fail(f"{name}: {shape} needs {len(free)} free dimensions that do not merge, must be at most {FREE_DIMENSIONS}")
 
 
 def same_size(first: str, one: Layout, second: str, other: Layout) -> None:

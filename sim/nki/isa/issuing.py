@@ -24,6 +24,8 @@ from sim.trace import Engine
 
 SCALES, SCALE_ROWS = {"nki.isa.quantize_mx": (1,), "nki.isa.nc_matmul_mx": (3, 4)}, 4
 """Operands that are microscaling factors: four rows of each quadrant count, so that several tiles may share one."""
+FREE_DIMENSIONS = 4
+"""What a view may have beside the partition (language guide, "Tensor Values"); the older compiler split patterns."""
 QUADRANT = 32
 """Partitions; an engine's access starts at a multiple of it, by its width (trainium_inferentia2_arch)."""
 
@@ -76,6 +78,8 @@ def issue(
             raise no_tensor(op, operands, program)
         if view.offset >= view.layout.pitch > 0 or view.storage.address is not None:
             _check_start(op, operands, view)
+        if view.layout.depth > FREE_DIMENSIONS and type(view) is NkiTensor:
+            _refuse_depth(op, view)
         if view.indirection is not None:
             indirect = True
     if indirect:
@@ -179,6 +183,13 @@ def _place(argument: Any, operand: Any) -> str | None:
         return ""
     members = argument if isinstance(argument, (list, tuple)) else ()
     return next((f"[{place}]" for place, member in enumerate(members) if member is operand), None)
+
+
+def _refuse_depth(op: Op, view: View) -> None:
+    fault = f"{op.call}: {argument_of(op, view)}: shape {list(view.layout.shape)} needs {view.layout.depth} "
+    raise InputError(
+        f"{fault}free dimensions that do not merge, must be at most {FREE_DIMENSIONS}", source=builder().where()
+    )
 
 
 def _check_start(op: Op, operands: tuple[View, ...], view: View) -> None:
