@@ -206,6 +206,15 @@ def test_a_captured_transfer_was_held_up_by_its_queue_where_it_started_at_once(g
     assert (0 in path.segments.transfer) == follows
 
 
+def test_before_a_transfer_that_nobody_is_known_to_have_started_comes_the_last_work():
+    moved = Transfers(id=np.arange(1), start_ps=np.array([1700]), end_ps=np.array([2000]))
+    trace = replace(buffered(200), transfers=moved, meta=Meta(False, "trn2", "made", window=(0, 2000)))
+    path = critical_path(trace)
+    check_tiling(path)
+    assert path.causes["unknown"] == 1700 - 1500 and path.causes["dma_bandwidth"] == 300
+    assert path.rows.tolist() == [0, 1, 2]
+
+
 def test_references_that_lead_round_in_a_circle_end():
     trace = buffered(200)
     ins = trace.instructions

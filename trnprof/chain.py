@@ -140,6 +140,17 @@ class Chain:
         found[known[held]] = ahead[known[held]]
         return found
 
+    @cached_property
+    def worked(self) -> np.ndarray:
+        """Instructions that work, by their end; int64."""
+        rows = self.index.worked
+        return rows[np.argsort(self.stop[rows], kind="stable")]
+
+    def last_done(self, by_ps: int) -> int:
+        """The instruction at work that ended last, at a moment or before; -1 without one."""
+        place = int(np.searchsorted(self.stop[self.worked], by_ps, "right"))
+        return int(self.worked[place - 1]) if place else NONE
+
     def transfer_of(self, row: int, by_ps: int) -> int:
         """The transfer of a trigger that was done last before a moment; -1 without one."""
         rows = self.by_trigger.of(row)
@@ -253,9 +264,12 @@ class _Walk:
         return trigger, NONE
 
     def orphan(self, number: int) -> tuple[int, int]:
-        """Nobody is known to have started a transfer: go on with what its queue moved before."""
-        ahead = int(self.chain.queue_before[number])
+        """Nobody is known to have started a transfer: go on with the last work before it, or what its queue moved."""
+        ahead, row = int(self.chain.queue_before[number]), self.chain.last_done(self.time)
         until = self.chain.begin if ahead == NONE else int(self.chain.moved.end_ps[ahead])
+        if row != NONE and self.chain.stop[row] > until:
+            self.blame(int(self.chain.stop[row]), NONE, number, Cause.UNKNOWN)
+            return row, NONE
         self.blame(until, NONE, number, Cause.UNKNOWN)
         return NONE, ahead
 
