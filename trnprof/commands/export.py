@@ -15,8 +15,9 @@ def declare(parser: ArgumentParser) -> None:
 
 
 def execute(args: Namespace) -> None:
-    """Write a trace in another format: parquet, csv or json.
+    """Write a trace in another format: Perfetto, Chrome, parquet, csv or json.
 
+    perfetto and chrome are for general viewers, one file, with counters and dependencies as flows;
     parquet is a trace directory with Neuron Explorer's tables; csv makes one file a table, or only the instructions
     where PATH ends in .csv; json is one file.
     """

@@ -16,7 +16,7 @@ HEAD_BYTES = 65_536
 GZIP_LIMIT = 8 << 30
 """Bytes that a compressed profile may unpack to."""
 
-SUPPORTED = "a trace directory, a Neuron Explorer Parquet directory, or a neuron-profile JSON (also .gz)"
+SUPPORTED = "a trace directory, a Neuron Explorer Parquet directory, a neuron-profile JSON, a Chrome or Perfetto trace (also .gz)"
 
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\x28\xb5\x2f\xfd": "zstd-compressed"}
 _DEPTH = 5
@@ -41,7 +41,7 @@ def open(path: str | os.PathLike[str]) -> Trace:
 
 
 def _open_file(path: Path) -> Trace:
-    from trnprof.readers import captures, chrome, legacy
+    from trnprof.readers import captures, chrome, legacy, perfetto
     from trnprof.readers.chrome_events import is_chrome
 
     with path.open("rb") as file:
@@ -57,6 +57,8 @@ def _open_file(path: Path) -> Trace:
     data = _gunzip(path) if head.startswith(captures.GZIP) else path.read_bytes()
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
+    if perfetto.is_perfetto(data[:HEAD_BYTES]):
+        return perfetto.read(data, str(path))
     if data[:HEAD_BYTES].lstrip()[:1] not in (b"{", b"["):
         raise InputError(f"{path}: not a profile", remedy=f"what opens: {SUPPORTED}")
     return chrome.read(data, str(path)) if is_chrome(data) else legacy.read(data, str(path))

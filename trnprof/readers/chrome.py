@@ -45,7 +45,9 @@ def read(data: bytes, path: str) -> Trace:
             receipt.show(EVENTS, 1)
             reader.label(event)
         elif phase not in _KNOWN or not phase:
-            receipt.set_aside(EVENTS, f"have phase {phase[:8]!r}, which has no place here" if phase else "have no phase")
+            receipt.set_aside(
+                EVENTS, f"have phase {phase[:8]!r}, which has no place here" if phase else "have no phase"
+            )
         else:
             receipt.show(EVENTS, 1)
             time = picoseconds(event.ts)
@@ -57,7 +59,7 @@ def read(data: bytes, path: str) -> Trace:
     for time, event in timed:
         reader.take(time, event)
     reader.finish(timed)
-    return reader.timeline.trace(Meta(False, "unknown", path, tool="Chrome trace"))
+    return reader.timeline.trace(Meta(False, "unknown", path, tool="Chrome trace"), EVENTS)
 
 
 class _Reader:
@@ -71,6 +73,8 @@ class _Reader:
         self._lanes: dict[tuple[str, str], str] = {}
         self._stacks: dict[Hashable, list[_Open]] = {}
         self._places: dict[str, tuple[str, str]] = {}
+        self._numbered: dict[int, int] = {}
+        """Slices by their own number, which flows of ours name; times alone leave nested slices in doubt."""
         self._async: dict[str, tuple[str, str]] = {}
         self._actions: dict[str, Callable[[int, Event], None]] = {
             "X": self._whole,
@@ -136,7 +140,9 @@ class _Reader:
         if took is None or took < 0:
             self.refuse("X", "have no duration" if took is None else "end before they start")
         else:
-            self._slice(time, time + took, event, self._place(event))
+            row = self._slice(time, time + took, event, self._place(event))
+            if type(event.id) is int:
+                self._numbered[event.id] = row
 
     def _instant(self, time: int, event: Event) -> None:
         self._slice(time, time, event, self._place(event))
@@ -151,7 +157,7 @@ class _Reader:
             self.refuse("E", "end what never began")
             return
         begun = stack.pop()
-        self.timeline.close(begun.row, time)
+        self.timeline.span(begun.row, begun.start, time)
         self.receipt.read_time(SLICES, time - begun.start)
 
     def _begin_async(self, time: int, event: Event) -> None:
@@ -189,7 +195,9 @@ class _Reader:
         self.receipt.read(FLOWS, 1)
         track, last = self._place(event), event.ph == "f"
         follows = last and event.bp != "e"
-        row = finder.following(track, time) if follows else finder.enclosing(track, time)
+        row = self._numbered.get(_object(event.args).get("slice")) if self._numbered else None
+        if row is None and follows:
+            row = finder.following(track, time)
         row = finder.enclosing(track, time) if row is None else row
         if row is None:
             self.receipt.set_aside(FLOWS, "lie in no slice")
@@ -228,8 +236,14 @@ def _text(value: Any) -> str:
 
 
 def _args(raw: msgspec.Raw) -> str | None:
-    text = bytes(raw)
-    return storable(text.decode("utf-8", "replace")) if text not in (b"", b"{}", b"null") else None
+    """The arguments as JSON without spaces; those that are no object under the name `args`."""
+    if bytes(raw) in (b"", b"{}", b"null"):
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return storable(bytes(raw).decode("utf-8", "replace"))
+    return msgspec.json.encode(value if isinstance(value, dict) else {"args": value}).decode() if value else None
 
 
 def _object(raw: msgspec.Raw) -> dict[str, Any]:

@@ -58,8 +58,9 @@ class Timeline:
         self._end.append(end)
         return len(self._start) - 1
 
-    def close(self, row: int, end: int) -> None:
-        self._end[row] = end
+    def span(self, row: int, start: int, end: int) -> None:
+        """Set both ends of a slice."""
+        self._start[row], self._end[row] = start, end
 
     def leave_open(self, row: int) -> None:
         """The slice lasts to the end of the timeline."""
@@ -82,8 +83,11 @@ class Timeline:
         """Finds slices by track and time, among those added so far."""
         return Finder(self._track, self._start, self._end, self.strings)
 
-    def trace(self, meta: Meta) -> Trace:
-        """The trace of all that was added; InputError when that is nothing."""
+    def trace(self, meta: Meta, also: str) -> Trace:
+        """The trace of all that was added; InputError when that is nothing.
+
+        also : the table of the receipt from which slices, counters and flows were read
+        """
         if not self._start and not self._counter:
             raise InputError(f"{meta.source}: a timeline without slices and counters")
         self._chain()
@@ -105,7 +109,12 @@ class Timeline:
         counters = self._counters(base)
         self.receipt.show(SLICES, order.size)
         self.receipt.show_time(SLICES, sum((end - start).tolist()))
-        return self._finish(meta, table, counters, self._edges(place))
+        return self._finish(
+            replace(meta, quarantined=self.receipt.quarantined((SLICES, COUNTERS, FLOWS, also))),
+            table,
+            counters,
+            self._edges(place),
+        )
 
     def _finish(self, meta: Meta, table: Instructions, counters: Counters, edges: Edges) -> Trace:
         ends = (int(table.start_ps.min()), int(table.end_ps.max())) if len(table) else _reach(counters)
@@ -114,7 +123,6 @@ class Timeline:
             window=ends,
             total_ps=ends[1] - ends[0],
             notes=self.receipt.notes(),
-            quarantined=self.receipt.quarantined((SLICES, COUNTERS, FLOWS)),
             receipt=self.receipt.to_json(),
         )
         trace = Trace(meta, self.strings, table, counters=counters, edges=edges)
@@ -169,7 +177,7 @@ class Timeline:
         """Arrows between the slices that each flow passes through, in the order of time."""
         for points in self._points.values():
             chain: list[tuple[int, int]] = []
-            for time, row, last in sorted(points, key=lambda point: point[0]):
+            for time, row, last in sorted(points, key=lambda point: (point[0], point[2])):
                 chain.append((time, row))
                 if last:
                     self._arrow(chain)
@@ -188,6 +196,7 @@ class Timeline:
         known = (signaler != NONE) & (waiter != NONE)
         if not known.all():
             self.receipt.remark(f"{int((~known).sum())} arrows touch a slice that was set aside; they are left out.")
+        known &= signaler != waiter
         pairs = np.unique(np.stack((signaler[known], waiter[known]), axis=1), axis=0)
         kinds = np.full(len(pairs), EdgeKind.ORDER, np.int8)
         return Edges(len(pairs), signaler=pairs[:, 0], waiter=pairs[:, 1], kind=kinds)

@@ -3,6 +3,7 @@
 csv  : the columns that the trace has, text and enumerations as words, times in ps; one file a table, or only the
        instructions where the path ends in .csv
 json : one object, `meta` and `tables`; a table is an object of equally long lists
+perfetto, chrome : tracks of slices with counters and flows, for general viewers
 parquet : Neuron Explorer's tables with ours beside them (`sim.tracefile`)
 """
 
@@ -74,7 +75,7 @@ def _csv_file(trace: Trace, name: str, path: Path) -> Path:
     from pyarrow import csv
 
     with _replacing(path) as file:
-        csv.write_csv(_arrow(trace, name, getattr(trace, name)), file)
+        csv.write_csv(arrow(trace, name, getattr(trace, name)), file)
     return path
 
 
@@ -83,14 +84,32 @@ def _write_json(trace: Trace, path: Path) -> list[Path]:
 
     document = {
         "meta": asdict(trace.meta),
-        "tables": {name: _arrow(trace, name, table).to_pydict() for name, table in trace.tables()},
+        "tables": {name: arrow(trace, name, table).to_pydict() for name, table in trace.tables()},
     }
     with _replacing(path) as file:
         file.write(msgspec.json.encode(document, enc_hook=_plain))
     return [path]
 
 
+def _write_perfetto(trace: Trace, path: Path) -> list[Path]:
+    from trnprof.export import perfetto
+
+    with _replacing(path) as file:
+        perfetto.write(trace, file)
+    return [path]
+
+
+def _write_chrome(trace: Trace, path: Path) -> list[Path]:
+    from trnprof.export import chrome
+
+    with _replacing(path) as file:
+        chrome.write(trace, file)
+    return [path]
+
+
 WRITERS: dict[str, Callable[[Trace, Path], list[Path]]] = {
+    "perfetto": _write_perfetto,
+    "chrome": _write_chrome,
     "parquet": _write_parquet,
     "csv": _write_csv,
     "json": _write_json,
@@ -103,7 +122,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _arrow(trace: Trace, name: str, table: Table) -> pa.Table:
+def arrow(trace: Trace, name: str, table: Table) -> pa.Table:
     """The columns that the table has, with words in place of codes."""
     import pyarrow as pa
 
