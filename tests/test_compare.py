@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -323,6 +324,10 @@ def test_the_command_saves_and_checks(kept, tmp_path, capsys):
     assert cli.main(["baseline", "check", name, slower, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["changed"] and {change["field"] for change in found["changes"]} >= {"latency_ns", "instructions"}
+    assert cli.main(["baseline", "check", name, slower]) == 1
+    out, err = capsys.readouterr()
+    assert re.search(r"latency_ns +~[\d.]+\sµs +~[\d.]+\sµs +\+", out), "emulated times are marked"
+    assert err == "1 kernel changed; baseline save accepts it\n"
     folder = str(Path(plain).parent)
     assert cli.main(["baseline", "save", name, folder]) == 0
     assert list(json.loads(Path(f"{name}.json").read_text())["kernels"]) == ["scale", "scale#2"]

@@ -57,6 +57,8 @@ class Change:
     after: Number | str | bool | None
     change: float | None
     """After against before, 0 for none; None where it is no number or was 0."""
+    estimated: tuple[bool, bool] = (False, False)
+    """Which of the two is a time that was emulated."""
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -156,4 +158,5 @@ def _changes(name: str, before: Entry, after: Entry, limit: float) -> Iterator[C
         measured = isinstance(was, (int, float)) and field.name not in CIRCUMSTANCES
         if was == now or (measured and abs(now - was) <= limit * abs(was)):
             continue
-        yield Change(name, field.name, was, now, now / was - 1 if measured and was else None)
+        emulated = (before.is_simulation, after.is_simulation) if field.name == "latency_ns" else (False, False)
+        yield Change(name, field.name, was, now, now / was - 1 if measured and was else None, emulated)

@@ -42,7 +42,8 @@ def execute(args: Namespace) -> int:
     else:
         emit(_table(found) if found else f"{len(traces)} as in the baseline")
     if found:
-        say(f"{len({change.kernel for change in found})} kernels changed; baseline save accepts them")
+        count = len({change.kernel for change in found})
+        say(f"{count} kernel{'' if count == 1 else 's'} changed; baseline save accepts {'it' if count == 1 else 'them'}")
     return int(bool(found))
 
 
@@ -61,16 +62,17 @@ def _table(changes: list[Change]) -> str:
     rows = [("kernel", "", "before", "after", "change")]
     for each in changes:
         change = "" if each.change is None else words.percent(each.change)
-        shown = (_shown(each.field, each.before), _shown(each.field, each.after))
+        values = zip((each.before, each.after), each.estimated, strict=True)
+        shown = (_shown(each.field, value, estimated) for value, estimated in values)
         rows.append((words.plain(each.kernel, 60), each.field, *shown, change))
     return columns(rows, frozenset((2, 3, 4)))
 
 
-def _shown(field: str, value: Any) -> str:
+def _shown(field: str, value: Any, estimated: bool) -> str:
     from trnprof import words
 
     if value is None:
         return "–"
     if field == "latency_ns":
-        return words.time(value * 1000)
+        return words.estimate(words.time(value * 1000), estimated)
     return words.size(value) if field.endswith("_bytes") else str(value)
