@@ -22,7 +22,7 @@ from sim.errors import CapacityError, InputError, UnsupportedError, UsageError
 from sim.trace import ENGINE_NAMES
 from tests import synthetic
 from trnprof import cli, readers, words
-from trnprof.commands import COMMANDS, arguments, devices
+from trnprof.commands import COMMANDS, arguments, devices, streams
 from trnprof.export import export
 from trnprof.summary import summarize
 
@@ -46,6 +46,14 @@ def fails(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
 
 
 # --- the frame ----------------------------------------------------------------------------------------------------
+
+
+def test_prose_keeps_within_a_narrow_terminal_and_ignores_it_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "one two three " * 20
+    monkeypatch.setenv("COLUMNS", "60")
+    assert 100 < max(map(len, streams.wrapped(text, "  · ").split("\n"))) <= 110
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert 50 < max(map(len, streams.wrapped(text, "  · ").split("\n"))) <= 60
 
 
 def test_help_names_every_command_with_its_docstring() -> None:

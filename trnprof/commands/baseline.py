@@ -43,7 +43,9 @@ def execute(args: Namespace) -> int:
         emit(_table(found) if found else f"{len(traces)} as in the baseline")
     if found:
         count = len({change.kernel for change in found})
-        say(f"{count} kernel{'' if count == 1 else 's'} changed; baseline save accepts {'it' if count == 1 else 'them'}")
+        say(
+            f"{count} kernel{'' if count == 1 else 's'} changed; baseline save accepts {'it' if count == 1 else 'them'}"
+        )
     return int(bool(found))
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from shutil import get_terminal_size
 from typing import Any
+
+WIDEST, NARROWEST = 110, 40
+"""Columns of a line of prose."""
 
 
 def say(text: str) -> None:
@@ -41,8 +45,17 @@ def columns(rows: list[tuple[str, ...]], right: frozenset[int] = frozenset(), in
     return "\n".join(indent + line.rstrip() for line in lines)
 
 
-def wrapped(text: str, bullet: str, width: int = 110) -> str:
-    """A sentence in lines of at most `width`, those after the first set under its beginning."""
+def line_width() -> int:
+    """Columns of a line of prose: 110, or those of a terminal that is narrower."""
+    if not sys.stdout.isatty():
+        return WIDEST
+    return min(WIDEST, max(NARROWEST, get_terminal_size().columns))
+
+
+def wrapped(text: str, bullet: str, width: int | None = None) -> str:
+    """A sentence in lines of at most `width`, the terminal's if not given, the later ones set under its beginning."""
     from textwrap import fill
 
-    return fill(text, width, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False)
+    return fill(
+        text, width or line_width(), initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False
+    )
