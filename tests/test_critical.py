@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import trnprof
 from sim import schedule as scheduling
+from sim import tracefile
 from sim.compiler import Options
 from sim.dependences import QUEUES
 from sim.program import Program, Role
@@ -22,6 +24,7 @@ from sim.trace import EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trac
 from tests.naive import critical as naive
 from tests.programs import Builder, random_program
 from tests.traces import traces
+from trnprof import cli
 from trnprof.chain import Cause, Chain, walk
 from trnprof.critical import CAUSES, CriticalPath, critical_path, slack
 from trnprof.jit import critical as compiled
@@ -293,8 +296,24 @@ def test_the_circuit_of_a_loop_is_its_recurrence_and_its_period_the_sum_round_it
     (circuit,) = path.circuits
     assert [station.engine for station in circuit.stations] in (["VectorE", "ScalarE"], ["ScalarE", "VectorE"])
     assert circuit.period_ps == 5000 + 2 * wake
-    assert circuit.iterations == 1
+    assert circuit.iterations == 1 and circuit.even
     assert circuit.share > 0.8
+
+
+def test_the_shown_round_of_an_uneven_circuit_is_the_median_one_and_its_stations_add_up_to_it(capsys, tmp_path):
+    build = Builder()
+    one, other = build.sbuf(), build.sbuf()
+    for number in range(12):
+        long = 30_000 if number % 3 == 2 else 3000
+        build.op(Engine.VECTOR, (R, other), (W, one), occupancy=long, latency=long)
+        build.op(Engine.SCALAR, (R, one), (W, other), occupancy=2000, latency=2000)
+    trace = record(scheduling.schedule(build.finish(), replace(STRICT, rename=False)))
+    (circuit,) = critical_path(trace).circuits
+    wake = round(build.program.device["sem.wake"] * 1000)
+    assert circuit.period_ps == sum(station.time_ps for station in circuit.stations) == 5000 + 2 * wake
+    assert not circuit.even and circuit.time_ps > circuit.rounds * circuit.period_ps
+    cli.main(["critical", str(tracefile.write(trace, tmp_path / "uneven"))])
+    assert re.search(r"rounds of ~[\d.]+\sns \(median\), ~\d+\sns in all, \d+\s% of the path", capsys.readouterr().out)
 
 
 def test_of_two_recurrences_the_slower_one_is_the_circuit():

@@ -35,12 +35,12 @@ class Station:
     """An instruction of a circuit."""
 
     row: int
-    """In the last round."""
+    """In the last round that takes the period."""
     engine: str
     opcode: str
     source: str | None
     time_ps: int
-    """Its part of the period in the last round."""
+    """Its part of the period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Circuit:
     name: str
     period_ps: int
     """Median time of a round."""
+    even: bool
+    """Rounds take about the same time, so that they add up to the whole."""
     iterations: float | None
     """How many instances of its instruction a round moves on, on average; None where their order is not the loop's."""
     rounds: int
@@ -164,14 +166,17 @@ def _ranked(walk: np.ndarray, took: np.ndarray) -> list[np.ndarray]:
 def _circuit(
     trace: Trace, path: np.ndarray, since: np.ndarray, members: np.ndarray, following: np.ndarray, whole: int
 ) -> Circuit:
-    first, last = int(members[-1]), int(following[members[-1]])
+    last = int(following[members[-1]])
     took = since[following[members]] - since[members]
-    places = range(first, last)
-    region = _loop_around(trace, path[first:last])
+    period = int(np.sort(took)[(took.size - 1) // 2])
+    shown = members[np.flatnonzero(took == period)[-1]]
+    places = range(int(shown), int(following[shown]))
+    region = _loop_around(trace, path[places.start : places.stop])
     return Circuit(
         region=region,
-        name=_name(trace, region, path[first:last]),
-        period_ps=int(np.median(took)),
+        name=_name(trace, region, path[places.start : places.stop]),
+        period_ps=period,
+        even=bool(abs(period * took.size - took.sum()) <= TELLING * took.sum()),
         iterations=_iterations(trace, path[members], path[following[members]]),
         rounds=int(members.size),
         start_ps=int(since[members[0]]),

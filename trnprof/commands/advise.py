@@ -48,10 +48,10 @@ def _text(trace: Trace, found: list[Advice]) -> str:
 
 
 def _one(number: int, advice: Advice) -> str:
-    from trnprof import words
+    from trnprof.view import format as words
 
     gain = f"saves {words.estimate(words.time(advice.gain_ps), advice.estimated)}, {words.share(advice.share)}"
-    source = f", {words.plain(advice.source, 80)}" if advice.source else ""
+    source = f", {words.place(advice.source)}" if advice.source else ""
     shown = ", ".join(advice.names[:IDS_SHOWN])
     more = advice.count - min(advice.count, IDS_SHOWN)
     ids = f"{shown}{f' and {words.count(more)} more' if more else ''}"

@@ -92,9 +92,10 @@ def _circuit(path: CriticalPath, circuit: Circuit) -> str:
     from trnprof import words
 
     moved = f", each {words.digits(circuit.iterations)} iterations on" if circuit.iterations not in (None, 1) else ""
+    total = "" if circuit.even else f" (median), {_time(path, circuit.time_ps)} in all"
     head = (
         f"circuit in {words.plain(circuit.name, 80)}: {words.count(circuit.rounds)} rounds of "
-        f"{_time(path, circuit.period_ps)}{moved}, {words.share(circuit.share)} of the path"
+        f"{_time(path, circuit.period_ps)}{moved}{total}, {words.share(circuit.share)} of the path"
     )
     groups = [list(group) for _, group in groupby(circuit.stations, _kind)]
     rows = [

@@ -190,9 +190,10 @@ class Paths:
 
     def _circuit(self, circuit: Circuit) -> CircuitCard:
         rounds = words.plural(circuit.rounds, "round")
+        total = "" if circuit.even else f" (median), {self._time(circuit.time_ps)} in all"
         return CircuitCard(
             name=words.plain(circuit.name, 120),
-            headline=f"{rounds} of {self._time(circuit.period_ps)}, {words.share(circuit.share)} of the path",
+            headline=f"{rounds} of {self._time(circuit.period_ps)}{total}, {words.share(circuit.share)} of the path",
             stations=tuple(
                 (f"{each.engine} {each.opcode}", words.place(each.source or ""), self._time(each.time_ps), each.row)
                 for each in circuit.stations
