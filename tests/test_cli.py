@@ -464,12 +464,10 @@ def test_a_failed_export_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest
     assert path.read_text() == "old"
 
 
-def test_a_format_that_is_not_written_exits_with_3(
-    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, err = fails(capsys, "export", kept, "--to", "perfetto", "-o", str(tmp_path / "x"))
-    assert (code, list(tmp_path.iterdir())) == (3, [])
-    assert "perfetto" in err
+def test_a_format_that_is_not_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="export to gif is not written"):
+        export(synthetic.attention(), "gif", tmp_path / "x")
+    assert not list(tmp_path.iterdir())
 
 
 def test_csv_does_not_take_the_place_of_a_file(kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,8 @@ _HOMES = {
     "critical_path": ("trnprof.critical", "critical_path"),
     "error_bars": ("trnprof.spread", "error_bars"),
     "open": ("trnprof.readers", "open"),
+    "query": ("trnprof.sql", "query"),
+    "rank": ("trnprof.ranking", "rank"),
     "run": ("sim", "run"),
     "save_baseline": ("trnprof.baseline", "save"),
     "summarize": ("trnprof.summary", "summarize"),

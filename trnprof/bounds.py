@@ -13,7 +13,7 @@ latency           what the leader's ceiling, buffers and exposed collectives lea
                   costs; or DMA triggers on one engine, when these take longer
 
 The largest score names the bound, so wherever anything works there is one, and the margin to the runner-up says how
-sure it is. Where nothing works there is no verdict.
+sure it is. Where nothing works, or nothing of a NeuronCore (a general timeline), there is no verdict.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from sim.trace import Trace
+import numpy as np
+
+from sim.trace import Engine, Trace
 from trnprof.demand import MEMORY, NETWORK, Demand, demand
 from trnprof.evidence import Evidence, argue
 from trnprof.machine import Machine, machine
@@ -92,7 +94,9 @@ def parts(trace: Trace, index: Index | None = None) -> tuple[Region, ...]:
 def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
     """The verdict on one region."""
     needed = demand(index, roofs, region)
-    works = bool(needed.time_ps and (region.rows.size or region.transfers.size))
+    general = bool(region.rows.size) and np.all(index.trace.instructions.engine[region.rows] == Engine.OTHER)
+    general = general and not region.transfers.size
+    works = bool(needed.time_ps and (region.rows.size or region.transfers.size) and not general)
     scores = score(needed) if works else dict.fromkeys(BOUNDS, 0.0)
     # What does not fit cannot run at all, however busy it would be.
     ranked = sorted(BOUNDS, key=lambda name: (-scores[name], needed.overfull and name != "memory_capacity"))
@@ -105,7 +109,7 @@ def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
         runner_up=runner_up,
         engine=ENGINE_WORDS[needed.engine] if bound == "compute" else None,
         cause=_cause(needed) if bound == "latency" else None,
-        evidence=argue(index, roofs, region, needed, ranked),
+        evidence=() if general else argue(index, roofs, region, needed, ranked),
         scores=scores,
         shares=_shares(needed, bound) if bound else scores,
         kind=region.kind,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from trnprof.commands import opening
 from trnprof.commands.streams import emit, emit_json
 
 FORMATS = ("parquet", "csv", "json", "perfetto", "chrome")
@@ -11,6 +12,7 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE")
     parser.add_argument("--to", choices=FORMATS, required=True)
     parser.add_argument("-o", "--output", metavar="PATH", required=True, help="file or folder to write")
+    opening.declare_strict(parser)
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
@@ -22,9 +24,8 @@ def execute(args: Namespace) -> None:
     where PATH ends in .csv; json is one file.
     """
     from trnprof.export import export
-    from trnprof.readers import open as open_trace
 
-    written = [str(path) for path in export(open_trace(args.trace), args.to, args.output)]
+    written = [str(path) for path in export(opening.open_trace(args.trace, args.strict), args.to, args.output)]
     if args.json:
         emit_json({"written": written})
     else:

@@ -50,6 +50,7 @@ def record(trace: Trace) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in meta.findings],
         "outputs": [dict(output) for output in meta.outputs],
         "notes": list(meta.notes),
+        "receipt": dict(meta.receipt) or None,
         "missing": list(missing(trace)),
     }
 

@@ -2,23 +2,23 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from trnprof.commands import result
+from trnprof.commands import opening, result
 from trnprof.commands.streams import emit, emit_json
 
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE")
+    opening.declare_strict(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, with every field of AWS's Summary")
 
 
 def execute(args: Namespace) -> None:
     """Print where the time of a trace went: verdict, engines, AWS's Summary fields.
 
-    TRACE is a trace directory, Neuron Explorer Parquet, or a profile JSON.
+    TRACE is a trace directory, Neuron Explorer Parquet, a profile JSON, a Chrome or a Perfetto trace. What could not
+    be read of it is said on stderr.
     """
-    from trnprof.readers import open as open_trace
-
-    trace = open_trace(args.trace)
+    trace = opening.open_trace(args.trace, args.strict)
     if args.json:
         emit_json(result.record(trace))
     else:

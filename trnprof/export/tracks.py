@@ -95,17 +95,18 @@ def nest(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     stacks: list[list[int]] = []
     lanes = np.empty(start.size, np.int32)
     for row, (low, high) in enumerate(zip(start.tolist(), end.tolist())):
-        for lane, stack in enumerate(stacks):
-            while stack and stack[-1] <= low:
-                stack.pop()
-            if not stack or stack[-1] >= high:
-                break
-        else:
-            lane = len(stacks)
+        lanes[row] = lane = next((k for k, stack in enumerate(stacks) if _fits(stack, low, high)), len(stacks))
+        if lane == len(stacks):
             stacks.append([])
         stacks[lane].append(high)
-        lanes[row] = lane
     return lanes
+
+
+def _fits(stack: list[int], low: int, high: int) -> bool:
+    """Whether a slice lies inside the last open one of a lane, those that have ended taken off."""
+    while stack and stack[-1] <= low:
+        stack.pop()
+    return not stack or stack[-1] >= high
 
 
 class Labels:

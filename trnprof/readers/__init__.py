@@ -11,25 +11,30 @@ from sim.errors import InputError
 from sim.trace import Trace
 from sim.tracefile import INDEX
 from trnprof.readers.parquet import TABLE_FILE
+from trnprof.readers.receipt import losses
 
 HEAD_BYTES = 65_536
 GZIP_LIMIT = 8 << 30
 """Bytes that a compressed profile may unpack to."""
 
-SUPPORTED = "a trace directory, a Neuron Explorer Parquet directory, a neuron-profile JSON, a Chrome or Perfetto trace (also .gz)"
+SUPPORTED = (
+    "a trace directory, a Neuron Explorer Parquet directory, "
+    "a neuron-profile JSON, a Chrome or Perfetto trace (files also .gz)"
+)
 
 _ARCHIVES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\x28\xb5\x2f\xfd": "zstd-compressed"}
 _DEPTH = 5
 
 
-def open(path: str | os.PathLike[str]) -> Trace:
-    """The trace at a path.
+def open(path: str | os.PathLike[str], *, strict: bool = False) -> Trace:
+    """The trace at a path; `receipt` of it says what became of every row of the file.
 
+    strict : refuse a file of which any row cannot be shown
     errors : InputError, one line that names the file, what it is, where it is damaged, and what to do
     """
     place = Path(path)
     try:
-        return _open_directory(place) if place.is_dir() else _open_file(place)
+        trace = _open_directory(place) if place.is_dir() else _open_file(place)
     except FileNotFoundError:
         raise InputError(f"{place}: no such trace") from None
     except PermissionError:
@@ -38,6 +43,10 @@ def open(path: str | os.PathLike[str]) -> Trace:
         raise InputError(f"{place}: cannot be read: {fault.strerror or fault}") from None
     except MemoryError:
         raise InputError(f"{place}: does not fit in memory", remedy="convert it to Parquet") from None
+    lost = losses(trace.receipt)
+    if strict and lost:
+        raise InputError(f"{place}: {'; '.join(lost[:4])}", remedy="without --strict the rest opens")
+    return trace
 
 
 def _open_file(path: Path) -> Trace:

@@ -24,6 +24,7 @@ from sim.trace import (
 from trnprof.readers.dma import build_transfers
 from trnprof.readers.draft import Columns, Draft, column, lookup, marks, size, take
 from trnprof.readers.operands import parse_operands
+from trnprof.readers.receipt import total
 from trnprof.readers.regions import add_control, build_regions, kernel_window
 from trnprof.readers.waits import add_waits
 
@@ -173,7 +174,10 @@ def _rows_of(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def _count_shown(draft: Draft, transfers: Columns) -> None:
     """Close the receipt; `draft.tables` says what the file calls each table."""
     for table, name in draft.tables.items():
-        draft.receipt.show(name, size(getattr(draft, table)))
+        columns = getattr(draft, table)
+        draft.receipt.show(name, size(columns))
+        if "end_ps" in columns:
+            draft.receipt.show_time(name, total(columns["end_ps"] - columns["start_ps"]))
     derived = size(transfers) - size(draft.transfers)
     if derived:
         draft.receipt.remark(f"{derived} of {size(transfers)} transfers were derived from packets.")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
+from trnprof.readers.wire import BYTES, Damaged, scan
 
 NTFF_HEADER = 128
 NEFF_HEADER = 1024
@@ -24,23 +25,20 @@ _PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
 
 def refuse_capture(head: bytes, path: Path) -> None:
     """Raise InputError with the conversion command when the file is a capture or a compiled program."""
-    dump = _DUMP_LINE.match(head)
-    if dump and is_ntff(undump(head)):
+    if is_dump(head):
         raise InputError(
-            f"{path}: a hex dump, in text, of a capture: {_ntff_facts(undump(head))}",
-            remedy=f"xxd -r {path} > capture.ntff makes it a file again; then {command('capture.ntff', path.parent)}",
+            f"{path}: a hex dump, in text, of a capture: {_listed(undump(head))}", remedy=dump_command(path)
         )
     if is_ntff(head):
         raise InputError(
-            f"{path}: a raw capture, which only AWS's tools decode: {_ntff_facts(head)}",
+            f"{path}: a raw capture, which only AWS's tools decode: {_listed(head)}",
             remedy=f"convert it: {command(str(path), path.with_suffix(''))}",
         )
     if is_neff(head):
         names = [text.decode() for text in _PRINTABLE.findall(head[:NEFF_HEADER])]
         raise InputError(
             f"{path}: a compiled program (NEFF{f' {names[-1]}' if names else ''}), not a profile",
-            remedy=f"capture and convert it: neuron-explorer capture -n {path} -s profile.ntff && "
-            f"neuron-explorer view -n {path} -s profile.ntff --output-format parquet --output-file DIR",
+            remedy=f"capture and convert it: {neff_command(path)}",
         )
 
 
@@ -59,6 +57,15 @@ def is_ntff(head: bytes) -> bool:
     return 0 < length < 1 << 40 and head[NTFF_HEADER] == _NAME << 3 | 2
 
 
+def is_dump(head: bytes) -> bool:
+    """Whether a file is what xxd prints of a capture."""
+    return _DUMP_LINE.match(head) is not None and is_ntff(undump(head))
+
+
+def dump_command(path: Path) -> str:
+    return f"xxd -r {path} > capture.ntff makes it a file again; then {command('capture.ntff', path.parent)}"
+
+
 def is_neff(head: bytes) -> bool:
     return head[NEFF_HEADER : NEFF_HEADER + 2] == GZIP and int.from_bytes(head[8:16], "little") == NEFF_HEADER
 
@@ -70,47 +77,43 @@ def undump(head: bytes) -> bytes:
     return bytes.fromhex(digits[: len(digits) // 2 * 2].decode())
 
 
-def _ntff_facts(head: bytes) -> str:
+def ntff_facts(head: bytes) -> dict[str, str]:
     """Version, program and instance as the header names them."""
     found: dict[int, Any] = {}
     for number, value in _protobuf(head[NTFF_HEADER:]):
         found.setdefault(number, value)
-    facts = [f"NTFF version {head[0]}"]
+    facts = {"NTFF version": str(head[0])}
     if isinstance(found.get(_NAME), bytes):
-        facts.append(f"NEFF {found[_NAME].decode('utf-8', 'replace')!r}")
+        facts["NEFF"] = repr(found[_NAME].decode("utf-8", "replace"))
     if isinstance(found.get(_UUID), bytes) and len(found[_UUID]) >= 16:
-        facts.append(f"NEFF UUID {found[_UUID][:16].hex()}")
+        facts["NEFF UUID"] = found[_UUID][:16].hex()
     if isinstance(found.get(_INSTANCE), bytes):
-        facts.append(f"captured on {found[_INSTANCE].decode('utf-8', 'replace')}")
-    return ", ".join(facts)
+        facts["captured on"] = found[_INSTANCE].decode("utf-8", "replace")
+    return facts
+
+
+def neff_facts(head: bytes) -> dict[str, str]:
+    """Texts in the header of a compiled program."""
+    names = [text.decode() for text in _PRINTABLE.findall(head[:NEFF_HEADER])]
+    return {"names in the header": ", ".join(names)} if names else {}
+
+
+def neff_command(path: Path) -> str:
+    """What captures and converts a run of a compiled program."""
+    return (
+        f"neuron-explorer capture -n {path} -s profile.ntff && "
+        f"neuron-explorer view -n {path} -s profile.ntff --output-format parquet --output-file DIR"
+    )
+
+
+def _listed(head: bytes) -> str:
+    return ", ".join(f"{name} {value}" for name, value in ntff_facts(head).items())
 
 
 def _protobuf(block: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Top-level fields of a protobuf message until it ends, is cut or makes no sense."""
-    at = 0
-    while at < len(block):
-        key, at = _varint(block, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(block, at)
-            yield key >> 3, value
-        elif kind == 2:
-            length, at = _varint(block, at)
-            if at + length > len(block):
-                return
-            yield key >> 3, block[at : at + length]
-            at += length
-        else:
-            return
-
-
-def _varint(block: bytes, at: int) -> tuple[int, int]:
-    """A variable-length number and where the next field begins."""
-    value = shift = 0
-    while at < len(block) and shift < 64:
-        value |= (block[at] & 127) << shift
-        at += 1
-        if block[at - 1] < 128:
-            break
-        shift += 7
-    return value, at
+    try:
+        for number, kind, value in scan(block):
+            yield number, block[value[0] : value[1]] if kind == BYTES else value
+    except Damaged:
+        return

@@ -44,10 +44,11 @@ def read(data: bytes, path: str) -> Trace:
         if phase == "M":
             receipt.show(EVENTS, 1)
             reader.label(event)
-        elif phase not in _KNOWN or not phase:
-            receipt.set_aside(
-                EVENTS, f"have phase {phase[:8]!r}, which has no place here" if phase else "have no phase"
-            )
+        elif not phase:
+            receipt.set_aside(EVENTS, "have no phase")
+        elif phase not in _KNOWN:
+            receipt.show(EVENTS, 1)
+            receipt.leave(f"events of phase {phase[:8]!r}", 1)
         else:
             receipt.show(EVENTS, 1)
             time = picoseconds(event.ts)

@@ -21,7 +21,7 @@ from trnprof.readers.draft import EDGE_KINDS, ENGINES, QUEUE_TYPES, Columns, Dra
 from trnprof.readers.legacy.header import device_of, number
 from trnprof.readers.operands import memory_of, semaphore_of
 from trnprof.readers.parquet import Source, codes, numbers
-from trnprof.readers.receipt import Receipt
+from trnprof.readers.receipt import Receipt, total
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +140,8 @@ def _timed(source: Source, table: str, clock: Clock, receipt: Receipt) -> tuple[
     low, high = start - float(clock.base), end - float(clock.base)
     fits = sound & (np.maximum(np.abs(low), np.abs(high)) * clock.unit_ps < LIMIT_PS)
     receipt.set_aside(table, "lie beyond 64-bit picoseconds", int((sound & ~fits).sum()))
+    if start.dtype.kind == "i" and end.dtype.kind == "i":
+        receipt.read_time(table, total((end - start)[fits]) * clock.unit_ps)
     columns = {"start_ps": _ps(start[fits], clock), "end_ps": _ps(end[fits], clock)}
     columns["core"] = numbers(source.column(table, ("pcore_idx",)), sound.size)[0][fits]
     return columns, fits

@@ -138,10 +138,9 @@ class _Reader:
         for body in packet.get(pb.Packet.TRACK_EVENT, ()):
             self._event(message(body), packet, sequence)
             used = True
-        if used or sequence.explains(packet):
-            self.receipt.show(PACKETS, 1)
-        else:
-            self.receipt.set_aside(PACKETS, "hold other data than track events")
+        self.receipt.show(PACKETS, 1)
+        if not used and not sequence.explains(packet):
+            self.receipt.leave("packets of other data sources", 1)
 
     def _event(self, event: Fields, packet: Fields, sequence: Sequence) -> None:
         time = sequence.time(packet, event)

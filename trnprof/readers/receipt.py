@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
+
+
+def total(durations: np.ndarray) -> int:
+    """The sum of int64 numbers, which may need more than 64 bits."""
+    low = (durations & 0xFFFF_FFFF).sum(dtype=np.int64)
+    return (int((durations >> 32).sum(dtype=np.int64)) << 32) + int(low)
+
+
+def losses(receipt: Mapping[str, Any]) -> list[str]:
+    """What of a file is not shown as it was: a sentence for each reason and table."""
+    found = []
+    for table, account in receipt.get("tables", {}).items():
+        found += [f"{rows} of {account['rows']} {table} {reason}" for reason, rows in account["reasons"].items()]
+        if not account["balanced"]:
+            found.append(f"{table}: {account['rows']} rows in, {account['shown']} shown, durations may differ")
+    return found
 
 
 class Receipt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -187,7 +188,7 @@ class Timeline:
     def _arrow(self, chain: list[tuple[int, int]]) -> None:
         if len(chain) == 1:
             self.receipt.set_aside(FLOWS, "have no other end")
-        self._arrows += [(one[1], other[1]) for one, other in zip(chain, chain[1:])]
+        self._arrows += [(one[1], other[1]) for one, other in pairwise(chain)]
         self.receipt.show(FLOWS, len(chain) if len(chain) > 1 else 0)
 
     def _edges(self, place: np.ndarray) -> Edges:

@@ -205,8 +205,9 @@ def _semaphores(found: Timed, clock: Clock) -> Columns:
 
 def _tensors(document: Document, strings: Strings, receipt: Receipt) -> Columns:
     rows = [row for row in document.neff_node if row.variable_name]
-    receipt.show("neff_node", len(rows))
-    receipt.set_aside("neff_node", "name a subgraph, not a tensor", len(document.neff_node) - len(rows))
+    receipt.show("neff_node", len(document.neff_node))
+    if len(rows) < len(document.neff_node):
+        receipt.remark(f"{len(document.neff_node) - len(rows)} rows of neff_node name a subgraph, not a tensor.")
     return {
         "name": texts(rows, "variable_name", strings),
         "type": texts(rows, "type", strings),

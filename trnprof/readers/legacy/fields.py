@@ -48,13 +48,17 @@ def within(found: Timed, table: str, clock: Clock, receipt: Receipt) -> Timed:
     """The rows whose times fit 64-bit ps."""
     fits = clock.fit(found.start) & clock.fit(found.end)
     receipt.set_aside(table, "lie beyond 64-bit picoseconds", int((~fits).sum()))
-    return found if fits.all() else found.keep(fits.tolist())
+    kept = found if fits.all() else found.keep(fits.tolist())
+    if {*map(type, kept.start), *map(type, kept.end)} <= {int}:
+        receipt.read_time(table, (sum(kept.end) - sum(kept.start)) * clock.unit_ps)
+    return kept
 
 
 def moments(rows: list[Any], table: str, clock: Clock, receipt: Receipt) -> Timed:
     """The rows with usable times of a table that is shown row by row."""
     found = within(timed(rows, table, receipt), table, clock, receipt)
     receipt.show(table, len(found.rows))
+    receipt.show_time(table, sum(clock.points(found.end).tolist()) - sum(clock.points(found.start).tolist()))
     return found
 
 

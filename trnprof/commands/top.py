@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from trnprof.commands import opening
+from trnprof.commands.arguments import natural
+from trnprof.commands.streams import columns, emit, emit_json
+
+KEYS = ("name", "opcode", "engine", "track", "source", "function", "group", "queue", "variable")
+
+
+def declare(parser: ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--by", choices=KEYS, help="opcode; name for a general timeline")
+    parser.add_argument("-n", "--limit", type=natural, default=20, metavar="N", help="groups to print (20)")
+    opening.declare_strict(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def execute(args: Namespace) -> None:
+    """Print what takes the most time: by opcode, name, engine, source line, DMA queue or variable.
+
+    total is the sum of durations, busy the time in which at least one of them runs, share that of the kernel's time.
+    """
+    from dataclasses import asdict
+
+    from trnprof import words
+    from trnprof.ranking import default_key, rank
+
+    trace = opening.open_trace(args.trace, args.strict)
+    by = args.by or default_key(trace)
+    ranks = rank(trace, by, args.limit)
+    if args.json:
+        emit_json({"by": by, "groups": [asdict(group) for group in ranks]})
+        return
+    estimated = trace.meta.is_simulation
+    rows = [(by, "count", "total", "busy", "share", "longest")]
+    for group in ranks:
+        times = (words.estimate(words.time(ps), estimated) for ps in (group.total_ps, group.busy_ps, group.longest_ps))
+        total, busy, longest = times
+        name = words.plain(group.value or "(none)", 60)
+        rows.append((name, words.count(group.count), total, busy, words.share(group.share), longest))
+    emit(columns(rows, frozenset(range(1, 6))))

@@ -1,0 +1,75 @@
+"""What takes the most time, grouped by a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.errors import InputError
+from sim.trace import ENGINE_NAMES, Engine, Table, Trace
+from trnprof.intervals import union_ps
+
+KEYS = {
+    "name": "instructions",
+    "opcode": "instructions",
+    "engine": "instructions",
+    "track": "instructions",
+    "source": "instructions",
+    "function": "instructions",
+    "group": "instructions",
+    "queue": "transfers",
+    "variable": "transfers",
+}
+"""Columns to group by, and their tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Rows that share a value."""
+
+    value: str | None
+    count: int
+    total_ps: int
+    """Durations, summed."""
+    busy_ps: int
+    """The union of their intervals."""
+    longest_ps: int
+    share: float | None
+    """`busy_ps` of the window, 0-1."""
+
+
+def default_key(trace: Trace) -> str:
+    """The opcode; the name where no row is of a NeuronCore."""
+    return "name" if bool(np.all(trace.instructions.engine == Engine.OTHER)) else "opcode"
+
+
+def rank(trace: Trace, by: str | None = None, limit: int | None = 20) -> list[Rank]:
+    """Groups of instructions or transfers, the longest total first, then by name.
+
+    by : a key of `KEYS`; `default_key` when it is None
+    """
+    by = by or default_key(trace)
+    if by not in KEYS:
+        raise InputError(f"no column {by} to rank by", remedy=f"there are {', '.join(KEYS)}")
+    table = getattr(trace, KEYS[by])
+    codes, of = np.unique(table.column(by), return_inverse=True)
+    length = table.end_ps - table.start_ps
+    order = np.argsort(of, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(of, minlength=codes.size))[:-1]) if codes.size else []
+    sums = [(sum(length[rows].tolist()), int(codes[place]), rows) for place, rows in enumerate(parts)]
+    largest = sorted(sums, key=lambda entry: (-entry[0], _name(trace, by, entry[1]) or ""))[:limit]
+    return [_rank(trace, table, by, entry) for entry in largest]
+
+
+def _rank(trace: Trace, table: Table, by: str, entry: tuple[int, int, np.ndarray]) -> Rank:
+    total, code, rows = entry
+    start, end = table.column("start_ps")[rows], table.column("end_ps")[rows]
+    window = trace.meta.window[1] - trace.meta.window[0]
+    busy = union_ps(start, end)
+    share = busy / window if window > 0 else None
+    return Rank(_name(trace, by, code), rows.size, total, busy, int((end - start).max()), share)
+
+
+def _name(trace: Trace, by: str, code: int) -> str | None:
+    return ENGINE_NAMES[code] if by == "engine" else trace.strings[code]
