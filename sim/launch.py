@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -260,8 +262,21 @@ def _decorated(function: Callable) -> Kernel:
 def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
     """Compile, place and schedule the program."""
     stages.enter(stages.Stage(program.kernel, "scheduling", partial(len, program)))
-    made = record(schedule(program, options), outputs=outputs)
+    with _uncollected():
+        made = record(schedule(program, options), outputs=outputs)
     return replace(made, recorded=partial(Recording, program, options))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without searches for cyclic garbage: a launch makes many objects that live to its end, and no cycles of them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Tracing:
@@ -281,10 +296,11 @@ class _Tracing:
     def trace(self, inputs: tuple, scalars: dict) -> Any:
         """Run the kernel for every program of the grid; returns what the first returned."""
         bodies = self.bodies(inputs, scalars)
-        if self.ranks > 1 or self.kernel.at_once(self.grid):
-            returned = lockstep.Crew(bodies, self.ranks).run()
-        else:
-            returned = {place: body() for place, body in bodies.items()}
+        with _uncollected():
+            if self.ranks > 1 or self.kernel.at_once(self.grid):
+                returned = lockstep.Crew(bodies, self.ranks).run()
+            else:
+                returned = {place: body() for place, body in bodies.items()}
         return returned[lockstep.Place()]
 
     def bodies(self, inputs: tuple, scalars: dict) -> dict[lockstep.Place, Callable[[], Any]]:

@@ -33,6 +33,7 @@ class Layout:
     """
 
     __slots__ = (
+        "by_form",
         "depth",
         "derived",
         "dtype",
@@ -75,6 +76,8 @@ class Layout:
         self.depth = len(merge_dims(shape[free], strides[free]))
         """Free dimensions that no other can be merged with."""
         self.derived: dict[Any, tuple[Layout, int]] = {}
+        self.by_form: dict[tuple, tuple[Layout, tuple]] = {}
+        """Views by index tensors (`sim.nki.legacy.indexing`)."""
         self.index = len(cls.by_index)
         cls.by_index.append(self)
         cls._interned[key] = self

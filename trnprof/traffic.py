@@ -39,24 +39,34 @@ class Traffic:
 
 
 def traffic(trace: Trace, transfers: np.ndarray) -> tuple[Traffic, ...]:
-    """Loads and stores of each HBM tensor by some transfers; empty when these do not say what they move."""
+    """What some transfers load and store of each HBM tensor that they touch; empty when these do not say what they move."""
     table, moved = trace.tensors, trace.transfers
-    names = moved.variable[transfers]
-    if not (names >= 0).any():
+    order = np.argsort(moved.variable[transfers], kind="stable")
+    mine = transfers[order]
+    names = moved.variable[mine]
+    if not names.size or names[-1] < 0:
         return ()
-    found = []
-    for row in range(len(table)):
-        code = int(table.name[row])
-        if code == NONE or table.memory[row] != Memory.HBM:
-            continue
-        mine = transfers[names == code]
-        loads, stores = mine[moved.source_memory[mine] == Memory.HBM], mine[moved.dest_memory[mine] == Memory.HBM]
-        found.append(Traffic(
-            name=words.plain(trace.strings[code] or "", 60), type=trace.text(table, "type", row) or "",
-            size=int(table.bytes[row]), loaded=int(moved.bytes[loads].sum()), stored=int(moved.bytes[stores].sum()),
-            loads=loads, stores=stores,
-        ))  # fmt: skip
-    return tuple(found)
+    rows = np.flatnonzero((table.name != NONE) & (table.memory == Memory.HBM))
+    first, end = (np.searchsorted(names, table.name[rows], side) for side in ("left", "right"))
+    load, store = moved.source_memory[mine] == Memory.HBM, moved.dest_memory[mine] == Memory.HBM
+    touched = np.flatnonzero(first < end)
+    return tuple([
+        _moved(trace, int(rows[k]), mine[part][load[part]], mine[part][store[part]])
+        for k, part in zip(touched.tolist(), map(slice, first[touched].tolist(), end[touched].tolist()))
+    ])  # fmt: skip
+
+
+def _moved(trace: Trace, row: int, loads: np.ndarray, stores: np.ndarray) -> Traffic:
+    moved = trace.transfers.bytes
+    return Traffic(
+        name=words.plain(trace.text(trace.tensors, "name", row) or "", 60),
+        type=trace.text(trace.tensors, "type", row) or "",
+        size=int(trace.tensors.bytes[row]),
+        loaded=int(moved[loads].sum()),
+        stored=int(moved[stores].sum()),
+        loads=loads,
+        stores=stores,
+    )
 
 
 def sizes(trace: Trace) -> dict[str, int]:

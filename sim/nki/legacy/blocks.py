@@ -66,14 +66,13 @@ class BlockTensor:
         return InputError(f"`{self.name or 'tensor'}` {list(self.shape)}: {message}", source=builder().where())
 
     def __getitem__(self, key: Any) -> Tile | BlockTensor:
-        if type(key) is int or type(key) is LoopIndex:
-            made = self._blocks.get((key,))
-            if made is not None:
-                return made.whole()
         if isinstance(key, Grid):
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
         depth = len(self.blocks)
+        made = self._made(items[:depth])
+        if made is not None:
+            return made[items[depth:]] if len(items) > depth else made.whole()
         if EllipsisType in map(type, items):
             items = tuple(spread(items, self.ndim))
         place = tuple([self._number(item, size) for item, size in zip(items, self.blocks)])
@@ -82,6 +81,13 @@ class BlockTensor:
         if None in place:
             return self._part(place, rest)
         return self.block(place)[rest] if rest else self.block(place).whole()
+
+    def _made(self, place: tuple) -> Tile | None:
+        """The tile at a block index of numbers, if it has been made."""
+        try:
+            return self._blocks.get(place)
+        except TypeError:
+            return None
 
     def whole(self) -> Tile:
         """The only block, as a view.

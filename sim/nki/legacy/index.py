@@ -92,8 +92,12 @@ class Affine:
         return self if more <= 0 else Affine((1,) * more + self.shape, (0,) * more + self.steps, self.const)
 
     def __getitem__(self, key: Any) -> Affine:
-        items = key if isinstance(key, tuple) else (key,)
-        plain = tuple([None if item is None else (item == WHOLE) for item in items])
+        items = key if type(key) is tuple else (key,)
+        if len(items) == 2:
+            one, other = items
+            plain = (one if one is None else one == WHOLE, other if other is None else other == WHOLE)
+        else:
+            plain = tuple([item if item is None else item == WHOLE for item in items])
         if False in plain:
             return self._sliced(items)
         if self._views is None:
@@ -310,7 +314,9 @@ def _box_of(mask: np.ndarray) -> tuple[Range, ...] | None:
 
 def arange(*bounds: int) -> Affine:
     """`nl.arange(stop)`, `nl.arange(start, stop[, step])`."""
-    return _counted(*(bounds if len(bounds) == 1 and type(bounds[0]) is int else [int(bound) for bound in bounds]))
+    if len(bounds) == 1 and type(bounds[0]) is int:
+        return _counted(bounds[0])
+    return _counted(*[int(bound) for bound in bounds])
 
 
 @lru_cache(maxsize=1024)

@@ -38,31 +38,11 @@ def index(tile: Tile, items: tuple) -> Tile:
     """A view by index tensors, which broadcast together; slices among them add dimensions of their own."""
     if len(items) == 1 and isinstance(items[0], Mask):
         return by_mask(tile, items[0])
-    shapes, constants = [], []
-    for item in items:
-        kind = type(item)
-        if kind is Affine:
-            shapes.append(item._form if item._form is not None else item.form)
-            constants.append(item.const)
-        elif kind is int or kind is LoopIndex:
-            shapes.append(None)
-            constants.append(item)
-        else:
-            return _by_pattern(tile, items)
-    key = ("index", *shapes)
-    known = tile.layout.derived.get(key)
-    if known is None:
-        view = _by_pattern(tile, items)
-        if len(items) == tile.ndim:
-            tile.layout.derived[key] = (view.layout, _reaches(tile.layout, items))
-        return view
-    layout, reaches = known
-    offset = tile.offset
-    for const, (stride, low, high) in zip(constants, reaches):
-        if const < low or const > high:
-            return _by_pattern(tile, items)
-        offset += const * stride
-    return Tile(tile.storage, layout, offset, tile.indirection, tile.bounds)
+    view = _by_pattern(tile, items)
+    if len(items) == tile.ndim and all(isinstance(item, (Affine, int)) for item in items):
+        forms = tuple([item.form if isinstance(item, Affine) else None for item in items])
+        tile.layout.by_form.setdefault(forms, (view.layout, _reaches(tile.layout, items)))
+    return view
 
 
 def _reaches(layout: Layout, items: tuple) -> tuple[tuple[int, int, int], ...]:

@@ -118,7 +118,8 @@ def loop_reduce(
     if all(getattr(index, "first", index == 0) for index in indices):
         result = elementwise("nl.loop_reduce", isa.tensor_copy, source, mask=mask, dtype=kind)
     else:
-        before = next((bound for bound in frame.f_locals.values() if getattr(bound, "site", None) == site), None)
+        bound = frame.f_locals.values()
+        before = next((value for value in bound if isinstance(value, Tile) and value.site == site), None)
         if before is None:
             return _waiting(source, op, mask)
         result = elementwise("nl.loop_reduce", _combining(op), source, before, mask=mask, dtype=kind)

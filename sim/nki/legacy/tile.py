@@ -68,6 +68,9 @@ class Tile(NkiTensor):
         if isinstance(key, Grid):
             key = key.axes
         items = key if isinstance(key, tuple) else (key,)
+        known = self._known_view(items)
+        if known is not None:
+            return known
         if not PLAIN.issuperset(map(type, items)):
             from sim.nki.legacy.indexing import ADVANCED, index
 
@@ -82,6 +85,33 @@ class Tile(NkiTensor):
 
                 return overrunning(self, items)
         return Tile.of(NkiTensor.__getitem__(self, items))
+
+    def _known_view(self, items: tuple) -> Tile | None:
+        """The view by index tensors and numbers when one of the same forms has been taken of this layout before.
+
+        Only the constants of the expressions differ, as long as these stay inside.
+        """
+        forms, constants = [], []
+        for item in items:
+            kind = type(item)
+            if kind is Affine:
+                forms.append(item.form if item._form is None else item._form)
+                constants.append(item.const)
+            elif kind is LoopIndex or kind is int:
+                forms.append(None)
+                constants.append(item)
+            else:
+                return None
+        known = self.layout.by_form.get(tuple(forms))
+        if known is None:
+            return None
+        layout, reaches = known
+        offset = self.offset
+        for const, (stride, low, high) in zip(constants, reaches):
+            if not low <= const <= high:
+                return None
+            offset += const * stride
+        return Tile(self.storage, layout, offset, self.indirection, self.bounds)
 
     def has_place_of(self, other: NkiTensor) -> bool:
         """Whether two views are one; `tile[...] += x` assigns a view to itself."""
