@@ -41,7 +41,7 @@
       b.setAttribute("aria-selected", b.dataset.tab === st.tab);
       if (b.dataset.tab === st.tab) b.parentElement.scrollLeft = Math.max(0, b.offsetLeft + b.offsetWidth - b.parentElement.clientWidth + 12);
     });
-    panel?.classList.toggle("off", !st.panel);
+    panel?.classList.toggle("off", !st.panel); document.body.dataset.tab = st.tab;
     send("ask", { data: {
       trace: start.name, tab: st.tab, row: st.row, transfer: st.transfer >= 0 ? st.transfer : null, area: st.area?.map(Math.round) || null,
       title: st.title, gap: st.gap, at: Math.round(moment()), theme: theme(), width: Math.max(260, (panel?.clientWidth || 360) - 34),

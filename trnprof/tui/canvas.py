@@ -85,6 +85,8 @@ def width_of(text: str) -> int:
 
 def clipped(text: str, cells: int) -> str:
     """The text, or its head and tail around an ellipsis when it is wider than `cells`."""
+    if cells < 1:
+        return ""
     if len(text) > 4 * cells + 8:
         text = text[: 2 * cells + 4] + text[-2 * cells - 4 :]
     text = safe(text)

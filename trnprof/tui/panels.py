@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from trnprof.tui import cells, ink
 from trnprof.tui.canvas import Canvas, clipped, width_of
+from trnprof.view.code import SourceFile
 from trnprof.view.palette import BOUND_GLYPHS
 from trnprof.view.records import (
     AreaCard,
@@ -232,12 +233,20 @@ def regions(rows: Sequence[RegionRow], width: int) -> list[Line]:
     return lines
 
 
-def sources(rows: Sequence[SourceRow], width: int) -> list[Line]:
+def sources(rows: Sequence[SourceRow], files: Sequence[SourceFile], width: int) -> list[Line]:
+    """Source lines, the longest first, with their code where there is room for it."""
+    code = {line.row.source: line.text.strip() for file in files for line in file.lines if line.row}
     head: Line = [(f"{'line':<28}{'time':>11}{'share':>8}{'':2}{'engine':<10}", ink.DIM)]
     lines = [head]
     for row in rows:
         place = clipped(f"{row.file.rpartition('/')[2]}:{row.line}", 27)
         text = f"{place:<28}{row.time_words:>11}{row.share_words:>8}  {row.engine_name:<10}"
-        full, _ = cells.gauge(row.share, max(0, width - width_of(text) - 2))
-        lines.append([(text, ink.TEXT), (full, ink.ENGINE + row.colour)])
+        room = width - width_of(text) - 2
+        said = code.get(row.source, "") if room > 30 else ""
+        length = 12 if said else max(0, room)
+        full, _ = cells.gauge(row.share, length)
+        line: list[tuple[str, int]] = [(text, ink.TEXT), (full, ink.ENGINE + row.colour)]
+        if said:
+            line.append((f"{' ' * (length - width_of(full))}  {clipped(said, room - length - 2)}", ink.MID))
+        lines.append(line)
     return lines

@@ -295,7 +295,7 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
         case "regions":
             return panels.regions(session.regions(), width)
         case "source":
-            return panels.sources(session.source_lines(), width)
+            return panels.sources(session.source_lines(), session.source_files, width)
     return selection(scene, height, width)
 
 

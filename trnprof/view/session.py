@@ -19,6 +19,7 @@ from trnprof.roofline import Chart, chart
 from trnprof.view import format as words
 from trnprof.view import search
 from trnprof.view.cards import Cards
+from trnprof.view.code import SourceFile, source_files
 from trnprof.view.findings import AdviceCard, Assumption, advice_cards, assumptions
 from trnprof.view.links import Links
 from trnprof.view.memory import MemoryCard, memory_card
@@ -210,6 +211,11 @@ class Session:
     def source_lines(self) -> tuple[SourceRow, ...]:
         """Time of each source line, the longest first; empty when the trace names none."""
         return self.tables.source_lines
+
+    @cached_property
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """The source with the time of its lines, as far as it is on this machine."""
+        return source_files(self.source_lines(), Path.cwd())
 
     def area(self, t0_ps: int, t1_ps: int, title: str = "") -> AreaCard:
         """What happened between two moments."""

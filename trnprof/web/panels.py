@@ -5,6 +5,7 @@ from __future__ import annotations
 from dash import html
 
 from trnprof.view import Session
+from trnprof.view.code import CodeLine, SourceFile
 from trnprof.view.keys import TABS
 from trnprof.view.palette import ENGINE_COLOURS
 from trnprof.view.records import (
@@ -258,9 +259,36 @@ def source(session: Session, chosen: str) -> list[Part]:
         why = "The trace names no source lines: it was captured or compiled without them."
         return [html.P(why, className="mid")]
     most = found[0].time_ps
+    listings = [part for each in session.source_files for part in _listing(each, most, chosen)]
     body = [_line(s, s.time_ps / most if most else 0, chosen) for s in found]
     note = "time in which a line's instructions work or keep their engine waiting; lines overlap"
-    return [html.P(note, className="mid spaced"), table(("line", "", "time", "share"), body, (2, 3))]
+    lines = table(("line", "", "time", "share"), body, (2, 3))
+    return [html.P(note, className="mid spaced"), *listings, heading("Lines by time"), lines]
+
+
+def _listing(file: SourceFile, most: int, chosen: str) -> list[Part]:
+    """The code with the time of each line at its left."""
+    if file.missing:
+        return [html.P(file.missing, className="dim")]
+    rows = [_code(line, most, chosen) for line in file.lines]
+    return [
+        heading(file.name, file.path),
+        html.Div(html.Table(html.Tbody(rows), className="code"), className="listing"),
+    ]
+
+
+def _code(line: CodeLine, most: int, chosen: str) -> html.Tr:
+    number = html.Span(str(line.number), className="dim")
+    apart = " apart" if line.apart else ""
+    if line.row is None:
+        cells = [html.Td(number, className="num"), html.Td(), html.Td(html.Code(line.text, className="mid"))]
+        return html.Tr(cells, className=apart.strip())
+    row = line.row
+    bar = meter(row.time_ps / most if most else 0, ENGINE_COLOURS[row.colour])
+    time = html.Td([html.Div(row.time_words), bar], className="num code-time")
+    code = html.Td(html.Code(line.text), title=f"{row.share_words} of the window, {row.engine_name}")
+    attributes = {"data-go": str(row.first_row), "data-on": "true" if row.source == chosen else "false"}
+    return html.Tr([html.Td(number, className="num"), time, code], className=f"go{apart}", **attributes)
 
 
 def _line(line: SourceRow, length: float, chosen: str) -> html.Tr:
