@@ -229,6 +229,12 @@ def test_a_trace_without_work_has_no_verdict(rows):
     assert json.loads(json.dumps(found.to_json()))["bound"] is None
 
 
+def test_the_timeline_of_another_tool_has_no_verdict():
+    found = verdict([ins(Engine.OTHER, 0, 500, "kernel"), ins(Engine.OTHER, 500, 500, "kernel")], device="unknown")
+    assert found.bound is None and set(found.scores.values()) == {0}
+    assert "No engine of a NeuronCore works here, so there is no verdict" in sentences(found)
+
+
 def test_a_selection_in_which_nothing_works_has_no_verdict():
     trace = make([matmul(0), matmul(5000)])
     idle, busy = classify(trace, [selection(trace, 1_000_000, 2_000_000), selection(trace, 0, 2_000_000)])

@@ -218,6 +218,14 @@ def test_before_a_transfer_that_nobody_is_known_to_have_started_comes_the_last_w
     assert path.rows.tolist() == [0, 1, 2]
 
 
+def test_rows_without_an_opcode_are_work_and_no_semaphore():
+    trace = buffered(200)
+    ins = trace.instructions
+    columns = {name: ins.column(name) for name in ins.present() if name != "opcode"}
+    path = critical_path(replace(trace, instructions=Instructions(**columns)))
+    assert path.causes == critical_path(trace).causes and path.causes["engine"] > 0
+
+
 def test_references_that_lead_round_in_a_circle_end():
     trace = buffered(200)
     ins = trace.instructions

@@ -21,11 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
-from sim.trace import Engine, Trace
+from sim.trace import Trace
 from trnprof.demand import MEMORY, NETWORK, Demand, demand
-from trnprof.evidence import Evidence, argue
+from trnprof.evidence import Evidence, argue, known_work
 from trnprof.machine import Machine, machine
 from trnprof.regions import Region, by_region, by_source_line, whole
 from trnprof.words import ENGINE_WORDS
@@ -94,9 +92,7 @@ def parts(trace: Trace, index: Index | None = None) -> tuple[Region, ...]:
 def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
     """The verdict on one region."""
     needed = demand(index, roofs, region)
-    general = bool(region.rows.size) and np.all(index.trace.instructions.engine[region.rows] == Engine.OTHER)
-    general = general and not region.transfers.size
-    works = bool(needed.time_ps and (region.rows.size or region.transfers.size) and not general)
+    works = bool(needed.time_ps and known_work(index, region))
     scores = score(needed) if works else dict.fromkeys(BOUNDS, 0.0)
     # What does not fit cannot run at all, however busy it would be.
     ranked = sorted(BOUNDS, key=lambda name: (-scores[name], needed.overfull and name != "memory_capacity"))

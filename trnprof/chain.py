@@ -75,7 +75,8 @@ class Chain:
         found = np.full(len(ins), Cause.ENGINE, np.int8)
         found[ins.control | self.index.issue] = Cause.ISSUE
         found[self.index.table] = Cause.TABLE
-        found[ins.opcode == text.find("EVENT_SEMAPHORE")] = Cause.SEMAPHORE
+        waits = text.find("EVENT_SEMAPHORE")
+        found[(ins.opcode == waits) & (waits >= 0)] = Cause.SEMAPHORE
         found[self.collective] = Cause.COLLECTIVE
         return found
 

@@ -59,11 +59,17 @@ class Case:
         return ps >= TELLING * self.needed.time_ps
 
 
+def known_work(index: Index, region: Region) -> bool:
+    """Whether any engine, DMA or collective is seen at work; rows of other timelines do not say what they use."""
+    return bool(region.transfers.size or (index.trace.instructions.engine[region.rows] != Engine.OTHER).any())
+
+
 def argue(index: Index, roofs: Machine, region: Region, needed: Demand, ranked: list[str]) -> tuple[Evidence, ...]:
     """The evidence on a region, in the order of the ranked bounds."""
     case = Case(index, roofs, region, needed)
-    if not needed.time_ps or not (region.rows.size or region.transfers.size):
-        return (Evidence("", "time", None, None, "ns", None, "Nothing works here, so there is no verdict"),)
+    if not needed.time_ps or not known_work(index, region):
+        what = "No engine of a NeuronCore works" if needed.time_ps and region.rows.size else "Nothing works"
+        return (Evidence("", "time", None, None, "ns", None, f"{what} here, so there is no verdict"),)
     return tuple(evidence for bound in ranked for evidence in _SPEAKERS[bound](case))
 
 

@@ -148,7 +148,8 @@ class _Side:
     def _intervals(self) -> np.ndarray:
         """Until the next instruction of the same engine and core starts, weights apart; -1 for the last."""
         ins = self.trace.instructions
-        weights = ins.opcode[self.rows] == self.trace.strings.find("LDWEIGHTS")
+        code = self.trace.strings.find("LDWEIGHTS")
+        weights = (ins.opcode[self.rows] == code) & (code >= 0)
         lane = (ins.core[self.rows].astype(np.int64) * len(Engine) + ins.engine[self.rows]) * 2 + weights
         order = self.rows[np.argsort(lane, kind="stable")]
         lane = np.sort(lane, kind="stable")

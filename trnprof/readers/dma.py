@@ -57,7 +57,8 @@ def _own(draft: Draft) -> Columns:
     """The profile's own transfers with the instruction that starts at their trigger time."""
     part, instructions = draft.transfers, draft.instructions
     triggers = instructions["_trigger"] > 0
-    possible = triggers | (instructions["opcode"] == draft.strings.find(DOORBELL))
+    doorbell = draft.strings.find(DOORBELL)
+    possible = triggers | ((instructions["opcode"] == doorbell) & (doorbell >= 0))
     rows = np.flatnonzero(possible & np.isin(instructions["start_ps"], column(part, "_trigger_ps", NONE)))
     rows = rows[np.argsort(triggers[rows], kind="stable")]
     starts = zip(instructions["core"][rows].tolist(), instructions["start_ps"][rows].tolist(), strict=True)
