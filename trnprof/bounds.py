@@ -105,7 +105,7 @@ def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
         runner_up=runner_up,
         engine=ENGINE_WORDS[needed.engine] if bound == "compute" else None,
         cause=_cause(needed) if bound == "latency" else None,
-        evidence=() if general else argue(index, roofs, region, needed, ranked),
+        evidence=argue(index, roofs, region, needed, ranked),
         scores=scores,
         shares=_shares(needed, bound) if bound else scores,
         kind=region.kind,
