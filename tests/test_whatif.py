@@ -76,6 +76,12 @@ def test_a_setting_of_another_device_is_refused():
         changes(spec.device("inf1"), {"table_load": "2x"})
 
 
+def test_a_trace_that_names_no_device_is_refused_for_that(silu):
+    nameless = replace(silu, meta=replace(silu.meta, device="unknown", is_simulation=False), recorded=None)
+    with pytest.raises(InputError, match="does not name its device"):
+        what_if(nameless, {"hbm_bw": "2x"})
+
+
 def test_a_grid_is_every_combination():
     assert grid({"a": [1, 2], "b": ["x"]}) == [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}]
     with pytest.raises(InputError, match=f"at most {MOST}"):

@@ -22,6 +22,7 @@ from sim.figures import Figure
 from sim.replay import packet, replay
 from sim.spec import Device
 from sim.trace import NONE, Engine, Memory, QueueType, Trace, Wait
+from trnprof.machine import device_of
 from trnprof.validation.instructions import Kind, collect
 from trnprof.validation.transfers import PS, packet_groups, wakes
 
@@ -125,7 +126,7 @@ def calibrate(trace: Trace, source: str = "") -> Calibration:
     source : what to call the trace in the file
     raises : InputError for a trace of an unknown device, or without instructions or packets that tell anything
     """
-    base, source = spec.device(trace.meta.device), source or trace.meta.source
+    base, source = device_of(trace), source or trace.meta.source
     equations = [*_instructions(collect([(trace, source)])), *_packets(trace)]
     direct = _direct(trace, base)
     if not equations and not direct:

@@ -125,6 +125,13 @@ def machine(of: Trace | Device | str, cores: int | None = None) -> Machine:
     return _of_device(table, cores or 1)
 
 
+def device_of(trace: Trace) -> Device:
+    """The device of a trace as its table has it. raises : InputError where the trace names none, or one not known"""
+    if trace.meta.device in ("", UNKNOWN):
+        raise InputError(f"{trace.meta.source}: does not name its device, and without one no figure is known")
+    return device(trace.meta.device)
+
+
 def rivals(names: Sequence[str]) -> tuple[Ceiling, ...]:
     """Dense roofs and memory roofs of GPUs, for comparison; all of a GPU against the cores of the trace.
 

@@ -14,10 +14,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from sim.errors import InputError, UnsupportedError, UsageError
-from sim.spec import Device, device
+from sim.spec import Device
 from sim.trace import Trace
 from trnprof import coarse
 from trnprof.bounds import Verdict, classify
+from trnprof.machine import device_of
 from trnprof.regions import whole
 from trnprof.work import Index
 
@@ -194,11 +195,11 @@ class _Machine:
             from sim.retiming import retime
 
             self.was = retime(trace).trace
-            self.device = device(trace.meta.device).replace(trace.meta.what_if)
+            self.device = device_of(trace).replace(trace.meta.what_if)
             if _window(self.was) != _window(trace):
                 self.notes = ("The emulator has changed since the trace was made: compared with its time of today.",)
         else:
-            self.device = device(trace.meta.device)
+            self.device = device_of(trace)
             self.notes = ("From a captured profile: measured times, scaled, not emulated anew.",)
         self.before = _judged(self.was)
 

@@ -100,7 +100,7 @@ def _origin(meta: Meta) -> str:
     from sim.spec import device
 
     if not meta.is_simulation:
-        return "captured on hardware"
+        return "captured on hardware" if meta.device != "unknown" else "captured"
     known = meta.device != "unknown"
     compared = ", never compared with hardware" if known and not device(meta.device).validated else ""
     return f"emulated{compared}: ~ marks an estimate"
