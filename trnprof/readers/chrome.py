@@ -196,7 +196,8 @@ class _Reader:
         self.receipt.read(FLOWS, 1)
         track, last = self._place(event), event.ph == "f"
         follows = last and event.bp != "e"
-        row = self._numbered.get(_object(event.args).get("slice")) if self._numbered else None
+        number = _object(event.args).get("slice") if self._numbered else None
+        row = self._numbered.get(number) if type(number) is int else None
         if row is None and follows:
             row = finder.following(track, time)
         row = finder.enclosing(track, time) if row is None else row

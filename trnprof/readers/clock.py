@@ -37,7 +37,7 @@ class Clock:
 
     def fit(self, times: Sequence[float]) -> np.ndarray:
         """`holds` of each."""
-        return np.abs(np.array(times, np.float64) - self.base) * self.unit_ps < LIMIT_PS
+        return np.abs(np.array(times, np.float64) - self.base) < LIMIT_PS / self.unit_ps
 
     def holds(self, time: float) -> bool:
         """Whether the moment fits 64-bit ps."""

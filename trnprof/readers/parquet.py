@@ -62,7 +62,9 @@ class Source:
     def _meta(self, path: Path) -> Any:
         import pyarrow.parquet as pq
 
-        return _reading(path, lambda: pq.read_metadata(path))
+        found = _reading(path, lambda: pq.read_metadata(path))
+        _reading(path, lambda: found.schema.names)
+        return found
 
     def _part(self, path: Path, name: str) -> pa.ChunkedArray:
         import pyarrow as pa
@@ -70,7 +72,13 @@ class Source:
 
         if name not in self._meta(path).schema.names:
             return pa.chunked_array([pa.nulls(self._meta(path).num_rows)])
-        return _reading(path, lambda: pq.ParquetFile(path, memory_map=True).read(columns=[name]).column(name))
+        return _reading(path, lambda: _sound(pq.ParquetFile(path, memory_map=True).read(columns=[name]).column(name)))
+
+
+def _sound(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column, once its texts are known to be UTF-8; raises ArrowInvalid where they are not."""
+    values.validate(full=True)
+    return values
 
 
 def _finite(value: Any) -> bool:
@@ -83,7 +91,7 @@ def _reading(path: Path, step: Callable[[], Any]) -> Any:
 
     try:
         return step()
-    except (pa.ArrowException, KeyError) as fault:
+    except (pa.ArrowException, KeyError, UnicodeDecodeError) as fault:
         reason = str(fault).splitlines()
         raise InputError(f"{path}: damaged: {reason[0] if reason else type(fault).__name__}") from None
     except PermissionError:

@@ -43,9 +43,10 @@ def is_perfetto(head: bytes) -> bool:
 def _cut_packet(head: bytes) -> bool:
     """Whether the first packet is longer than the head of the file, or the file is cut inside it."""
     try:
-        _, _, value = next(scan(head + bytes(1 << 20)))
+        padded = head + bytes(1 << 20)
+        _, _, value = next(scan(padded))
         known = {int(number) for number in pb.Packet} | {1, 2, 33, 35, 36, 42, 43, 44, 87}
-        return len(head) > 2 and next(scan(head, value[0], value[1]))[0] in known
+        return len(head) > 2 and next(scan(padded, *value))[0] in known
     except (Damaged, StopIteration, TypeError):
         return False
 
@@ -132,10 +133,10 @@ class _Reader:
         sequence = self._sequences.setdefault(first(packet, pb.Packet.SEQUENCE, 0), Sequence())
         sequence.update(packet)
         used = False
-        for body in packet.get(pb.Packet.TRACK, ()):
+        for body in _chunks(packet, pb.Packet.TRACK):
             self._tracks.add(message(body))
             used = True
-        for body in packet.get(pb.Packet.TRACK_EVENT, ()):
+        for body in _chunks(packet, pb.Packet.TRACK_EVENT):
             self._event(message(body), packet, sequence)
             used = True
         self.receipt.show(PACKETS, 1)

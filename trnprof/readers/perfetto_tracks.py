@@ -48,7 +48,8 @@ class Tracks:
         else:
             scale = float(first(counter, pb.Counter.MULTIPLIER, 0) or 1)
             adds = bool(first(counter, pb.Counter.INCREMENTAL, 0))
-            self._by_uuid[uuid] = _Track(name or f"track {uuid}", parent, scale=scale, adds=adds)
+            unnamed = pb.Track.NAME not in fields and pb.Track.STATIC_NAME not in fields
+            self._by_uuid[uuid] = _Track(f"track {uuid}" if unnamed else name, parent, scale=scale, adds=adds)
 
     def counter(self, uuid: int) -> tuple[float, bool]:
         """What values are multiplied by, and whether they are differences."""
