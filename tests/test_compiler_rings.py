@@ -99,6 +99,12 @@ def test_places_in_blocks_of_one_size_equal_those_of_the_plain_twin(tiles, block
             until[found : found + count] = now + life
 
 
+@given(st.lists(st.integers(-1, 9), max_size=12), st.integers(0, 12), st.integers(0, 12), st.integers(-1, 10))
+def test_the_newest_use_of_grains_equals_that_of_the_plain_twin(ages, start, end, enough):
+    end = min(end, len(ages))
+    assert aging.newest(np.array(ages, np.int64), start, end, enough) == naive.newest(ages, start, end, enough)
+
+
 def test_small_tiles_keep_to_a_block_until_it_is_empty():
     until, kind = np.full(16, -1, np.int64), np.zeros(2, np.int64)
     first = aging.oldest(until, kind, 1, 8, 0)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def newest(until: list[int], start: int, end: int, enough: int) -> int:
+    found = max(until[start:end], default=-1)
+    return next((age for age in until[start:end] if age >= enough), found)
+
+
 def broken(until: list[int], start: int, count: int, now: int) -> bool:
     block = start // count * count
     return any(age >= now for age in until[block : block + count])
