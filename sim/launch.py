@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib.util
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -20,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim import compiler, dtypes, recycling, spec, stages
+from sim import compiler, dtypes, garbage, recycling, spec, stages
 from sim.errors import CapacityError, InputError, TrnprofError, UnsupportedError
 from sim.memory import View, storage_dtype
 from sim.nki import environment, frameworks, lockstep, session, shim, subset
@@ -262,21 +260,8 @@ def _decorated(function: Callable) -> Kernel:
 def _time(program: Program, options: compiler.Options, outputs: tuple) -> Trace:
     """Compile, place and schedule the program."""
     stages.enter(stages.Stage(program.kernel, "scheduling", partial(len, program)))
-    with _uncollected():
-        made = record(schedule(program, options), outputs=outputs)
+    made = record(schedule(program, options), outputs=outputs)
     return replace(made, recorded=partial(Recording, program, options))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without searches for cyclic garbage: a launch makes many objects that live to its end, and no cycles of them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Tracing:
@@ -296,7 +281,7 @@ class _Tracing:
     def trace(self, inputs: tuple, scalars: dict) -> Any:
         """Run the kernel for every program of the grid; returns what the first returned."""
         bodies = self.bodies(inputs, scalars)
-        with _uncollected():
+        with garbage.ignored():
             if self.ranks > 1 or self.kernel.at_once(self.grid):
                 returned = lockstep.Crew(bodies, self.ranks).run()
             else:

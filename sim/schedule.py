@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim import allocation, compiler, conflicts, dependences
+from sim import allocation, compiler, conflicts, dependences, garbage
 from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
@@ -94,6 +94,7 @@ class Schedule:
         return int(max(self.done.max(initial=0), self.freed.max(initial=0)))
 
 
+@garbage.ignored()
 def schedule(program: Program, options: Options | None = None) -> Schedule:
     """Rewrite, place and time a program.
 

@@ -32,21 +32,16 @@ class Traffic:
         """Whether it is an intermediate result: what is written is read back, and nobody outside sees it."""
         return self.type not in (*GIVEN, "OUT") and bool(self.loaded and self.stored)
 
-    @property
-    def necessary(self) -> int:
-        """Bytes that move when nothing moves twice and intermediate results stay on the chip."""
-        return 0 if self.kept else min(self.loaded, self.size) * (self.type != "OUT") + min(self.stored, self.size)
-
 
 def traffic(trace: Trace, transfers: np.ndarray) -> tuple[Traffic, ...]:
-    """What some transfers load and store of each HBM tensor that they touch; empty when these do not say what they move."""
+    """What transfers load and store of each HBM tensor that they touch; empty when they do not say what they move."""
     table, moved = trace.tensors, trace.transfers
     order = np.argsort(moved.variable[transfers], kind="stable")
     mine = transfers[order]
     names = moved.variable[mine]
     if not names.size or names[-1] < 0:
         return ()
-    rows = np.flatnonzero((table.name != NONE) & (table.memory == Memory.HBM))
+    rows = _named(trace)
     first, end = (np.searchsorted(names, table.name[rows], side) for side in ("left", "right"))
     load, store = moved.source_memory[mine] == Memory.HBM, moved.dest_memory[mine] == Memory.HBM
     touched = np.flatnonzero(first < end)
@@ -54,6 +49,11 @@ def traffic(trace: Trace, transfers: np.ndarray) -> tuple[Traffic, ...]:
         _moved(trace, int(rows[k]), mine[part][load[part]], mine[part][store[part]])
         for k, part in zip(touched.tolist(), map(slice, first[touched].tolist(), end[touched].tolist()))
     ])  # fmt: skip
+
+
+def _named(trace: Trace) -> np.ndarray:
+    """Rows of the tensors in HBM that have a name."""
+    return np.flatnonzero((trace.tensors.name != NONE) & (trace.tensors.memory == Memory.HBM))
 
 
 def _moved(trace: Trace, row: int, loads: np.ndarray, stores: np.ndarray) -> Traffic:
@@ -83,9 +83,26 @@ def necessary_bytes(trace: Trace, transfers: np.ndarray, whole: bool) -> int | N
 
     whole : all of the kernel, which needs at least its inputs and outputs
     """
-    known = traffic(trace, transfers)
-    if known:
-        least = sum(tensor.necessary for tensor in known)
-        return least or None
+    rows = _named(trace)
+    if rows.size and (trace.transfers.variable[transfers] != NONE).any():
+        return int(_least(trace, rows, transfers).sum()) or None
     given = sizes(trace)
     return sum(given.get(kind, 0) for kind in (*GIVEN, "OUT")) or None if whole else None
+
+
+def _least(trace: Trace, rows: np.ndarray, transfers: np.ndarray) -> np.ndarray:
+    """Bytes of some tensors that move when nothing moves twice and intermediate results stay on the chip, int64."""
+    table, moved = trace.tensors, trace.transfers
+    names, memories = moved.variable[transfers], (moved.source_memory, moved.dest_memory)
+    loaded, stored = np.zeros((2, len(trace.strings)), np.int64)
+    for sums, memory in zip((loaded, stored), memories):
+        mine = (names != NONE) & (memory[transfers] == Memory.HBM)
+        np.add.at(sums, names[mine], moved.bytes[transfers[mine]])
+    loaded, stored, size = loaded[table.name[rows]], stored[table.name[rows]], table.bytes[rows]
+    given, out = (np.isin(table.type[rows], _codes(trace, kinds)) for kinds in (GIVEN, ("OUT",)))
+    kept = ~given & ~out & (loaded > 0) & (stored > 0)
+    return np.where(kept, 0, np.minimum(loaded, size) * ~out + np.minimum(stored, size))
+
+
+def _codes(trace: Trace, texts: tuple[str, ...]) -> list[int]:
+    return [code for code in map(trace.strings.find, texts) if code != NONE]

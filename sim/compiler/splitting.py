@@ -63,7 +63,7 @@ def _with_layout(form: Form, place: int, layout: Layout) -> Form:
 def _parts(program: Program) -> dict[int, list[Part]]:
     """The parts of each storage that has more than one."""
     seen: dict[int, set[tuple[int, int]]] = {}
-    distinct = np.unique(program.operands, axis=0).tolist() if len(program) else []
+    distinct = np.unique(_of_several_views(program), axis=0).tolist() if len(program) else []
     for storage, offset, layout_index in distinct:
         held = program.storages[storage]
         if held.memory is Memory.SBUF and held.address is None:
@@ -77,6 +77,16 @@ def _parts(program: Program) -> dict[int, list[Part]]:
         if len(groups) > 1 and min(high - low for low, high in groups) >= SMALLEST:
             found[storage] = [_part(program.storages[storage], low, high) for low, high in groups]
     return found
+
+
+def _of_several_views(program: Program) -> np.ndarray:
+    """The operands of those storages that are not always accessed by the same view."""
+    operands, storage = program.operands, program.operands[:, 0]
+    some = np.zeros((len(program.storages), 2), np.int64)
+    some[storage] = operands[:, 1:]
+    several = np.zeros(len(program.storages), bool)
+    several[storage[(operands[:, 1:] != some[storage]).any(axis=1)]] = True
+    return operands[several[storage]]
 
 
 def _groups(spans: set[tuple[int, int]]) -> list[tuple[int, int]]:
