@@ -139,18 +139,19 @@ class Affine:
         steps = tuple([x + sign * y for x, y in zip(a.steps, b.steps)])
         return Affine(joined(a.shape, b.shape), steps, a.const + sign * b.const)
 
+    def _moved(self, by: int) -> Affine:
+        return Affine(self.shape, self.steps, self.const + by, self._form)
+
     def __add__(self, other: Any) -> Any:
-        if type(other) is int:
-            return Affine(self.shape, self.steps, self.const + other, self._form)
-        return self._pair(other, 1)
+        return self._moved(int(other)) if isinstance(other, int) else self._pair(other, 1)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._pair(other, -1)
+        return self._moved(-int(other)) if isinstance(other, int) else self._pair(other, -1)
 
     def __rsub__(self, other: Any) -> Any:
-        return (self * -1)._pair(other, 1)
+        return self * -1 + other
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, (int, np.integer)):
@@ -176,10 +177,10 @@ class Affine:
         return Mask.below(self - other - 1)
 
     def __gt__(self, other: Any) -> Mask:
-        return Mask.below((self - other) * -1)
+        return Mask.below(other - self)
 
     def __ge__(self, other: Any) -> Mask:
-        return Mask.below((self - other) * -1 - 1)
+        return Mask.below(other - self - 1)
 
     def __eq__(self, other: Any) -> Any:
         return Mask([self.dense() == _dense(other)])
