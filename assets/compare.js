@@ -53,7 +53,7 @@
       const name = side === "before" ? start.name : box.dataset.other;
       const own = side === "before" ? start : await fetch(`/trace/${encodeURIComponent(name)}/start`).then(r => r.json());
       if (own.error || !$("#compare")) return own.error && notice(own.error);
-      const mine = { ...own, name, tracks: own.tracks.filter(t => SHOWN.includes(t.kind)) };
+      const mine = { ...own, name, tracks: own.tracks.filter(t => SHOWN.includes(t.kind) && !t.quiet) };
       const state = { closed: new Set(), hidden: new Set(), pinned: new Set(), order: [] };
       const tl = new trnprof.Timeline($(`#tracks-${side}`), $(`#ruler-${side}`), null, mine, state);
       tl.colour = main.colour === "path" ? "engine" : main.colour; tl.onfault = fault => notice(fault.message);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dash import html
 
 from trnprof.view import Session
+from trnprof.view import format as words
 from trnprof.view.findings import AdviceCard
 from trnprof.view.memory import MemoryMap
 from trnprof.view.paths import CauseRow, CircuitCard, PathLine
@@ -108,12 +109,15 @@ def _cause(cause: CauseRow) -> html.Tr:
 
 def _circuit(card: CircuitCard) -> html.Section:
     stations = [
-        row([name, dim(place), words], (2,), **{"data-go": str(number), "data-keep": "1"})
-        for name, place, words, number in card.stations
+        row([name, dim(place), took], (2,), **{"data-go": str(number), "data-keep": "1"})
+        for name, place, took, number in card.stations
     ]
     go = html.Button("Select", className="btn quiet", **stretch(card.t0_ps, card.t1_ps, card.name))
     steps = html.Details(
-        [html.Summary(f"{len(card.stations)} steps a round", className="dim"), html.Table(html.Tbody(stations))]
+        [
+            html.Summary(f"{words.plural(len(card.stations), 'step')} a round", className="dim"),
+            html.Table(html.Tbody(stations)),
+        ]
     )
     title = html.Div([html.B(card.name, className="grow clip", title=card.name), go], className="row")
     return html.Section([title, html.P(card.headline, className="mid"), steps], className="score")
