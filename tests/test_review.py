@@ -19,6 +19,7 @@ from trnprof.report.reviews import write
 from trnprof.report.scene import Polygon
 from trnprof.report.timeline import GUTTER, RIGHT, WIDTH, draw_timeline
 from trnprof.view import Session
+from trnprof.view.format import NARROW, THIN
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "traces" / "attention"
@@ -96,6 +97,13 @@ def test_print_is_light_whatever_the_reader_has(tmp_path):
     text, _ = page(sample(), tmp_path)
     assert "@media screen and (prefers-color-scheme: dark)" in text
     assert "size: A4" in text
+
+
+def test_no_line_of_prose_ends_within_a_number(tmp_path):
+    many = Session(make([matmul(400 * k, 200) for k in range(2000)], [move(0, 100, 1024)]))
+    text, _ = page(many, tmp_path)
+    prose = " ".join(re.findall(r"<(?:p|li)[^>]*>(.*?)</(?:p|li)>", text))
+    assert re.search(rf"\d{NARROW}\d", prose) and not re.search(rf"\d{THIN}\d", prose)
 
 
 def test_markdown_has_the_same_sections_and_its_pictures_beside_it(tmp_path):

@@ -100,9 +100,9 @@ def _block(block: Block, lead: bool = False) -> str:
     match block:
         case Paragraph():
             style = " class=lead" if lead else " class=faint" if block.faint else ""
-            return f"<p{style}>{escape(words.plain(block.text))}</p>"
+            return f"<p{style}>{_prose(block.text)}</p>"
         case Points():
-            return f"<ul>{''.join(f'<li>{escape(words.plain(item))}</li>' for item in block.items)}</ul>"
+            return f"<ul>{''.join(f'<li>{_prose(item)}</li>' for item in block.items)}</ul>"
         case Grid():
             return _grid(block)
         case Picture():
@@ -140,3 +140,8 @@ def _shares(shares: Shares) -> str:
 def _fill(bound: str) -> str:
     pattern = _BOUND_PATTERNS.get(bound)
     return f"{pattern}, var(--{bound})" if pattern else f"var(--{bound})"
+
+
+def _prose(text: str) -> str:
+    """Text of which no line ends within a number: thin spaces may break, narrow ones may not."""
+    return escape(words.plain(text)).replace(words.THIN, words.NARROW)
