@@ -1,6 +1,6 @@
 """A trace as Perfetto protobuf: tracks, slices, counters and flows.
 
-Perfetto counts in ns: both ends are rounded, and a slice whose ends are not whole ns carries its own in ps.
+Perfetto counts in ns: both ends are rounded, and a slice or a counter's value whose times are not whole ns carries them in ps.
 """
 
 from __future__ import annotations
@@ -142,7 +142,10 @@ class _Writer:
                 yield self._describe(process, name, put_bytes(pb.Track.COUNTER, b""))
                 uuids[code, core] = self._uuid
             event = put_int(pb.Event.TYPE, pb.Kind.COUNTER) + put_int(pb.Event.TRACK, uuids[code, core])
-            yield self._packet(time, event + put_double(pb.Event.DOUBLE_VALUE, value))
+            event += put_double(pb.Event.DOUBLE_VALUE, value)
+            interned = bytearray()
+            exact = self._exact(time, time, interned) if time % PS_PER_NS else b""
+            yield self._packet(time, event + exact, bytes(interned))
 
 
 def _times(trace: Trace) -> Iterator[Any]:

@@ -164,7 +164,8 @@ class _Reader:
             value = float(signed(first(event, pb.Event.VALUE, 0))) if whole else double(
                 first(event, pb.Event.DOUBLE_VALUE, 0)
             )  # fmt: skip
-            self._value(time, track, value)
+            notes = dict(sequence.note(message(note)) for note in _chunks(event, pb.Event.ANNOTATIONS))
+            self._value(time, track, value, notes)
         else:
             self._refuse(kind, "have no type known here")
         self._extra(time, event, sequence)
@@ -185,8 +186,8 @@ class _Reader:
         point.flows = [*_numbers(event, pb.Event.FLOWS, 8), *_numbers(event, pb.Event.OLD_FLOWS)]
         point.last_flows = [*_numbers(event, pb.Event.LAST_FLOWS, 8), *_numbers(event, pb.Event.OLD_LAST_FLOWS)]
 
-    def _value(self, time: int, track: int, value: float) -> None:
-        point = _Point(time, len(self.events), pb.Kind.COUNTER, track, value=value)
+    def _value(self, time: int, track: int, value: float, notes: dict[str, Any] | None = None) -> None:
+        point = _Point(time, len(self.events), pb.Kind.COUNTER, track, value=value, notes=notes or {})
         self.events.append(point)
 
     def _extra(self, time: int, event: Fields, sequence: Sequence) -> None:
@@ -223,7 +224,8 @@ class _Reader:
         value = point.value * scale + (self._sums.get(point.track, 0.0) if adds else 0.0)
         self._sums[point.track] = value
         self.receipt.read(COUNTERS, 1)
-        self.timeline.count(track, point.time, value)
+        exact = _exact(point)
+        self.timeline.count(track, exact[0] if exact else point.time, value)
 
     def _slice(self, point: _Point, track: str) -> int:
         exact = _exact(point)

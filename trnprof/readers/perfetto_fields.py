@@ -148,4 +148,4 @@ FIRST_OF_SEQUENCE, LAST_OF_SEQUENCE = 64, 127
 """Clocks with these ids belong to one sequence of packets."""
 
 EXACT = "trnprof.ps"
-"""Our annotation of a slice whose ends are not whole ns: [start, end] in ps."""
+"""Our annotation of what lies between whole ns: [start, end] in ps."""
