@@ -1,6 +1,7 @@
 """A trace as Perfetto protobuf: tracks, slices, counters and flows.
 
-Perfetto counts in ns: both ends are rounded, and a slice or a counter's value whose times are not whole ns carries them in ps.
+Perfetto counts in ns: both ends are rounded, and a slice or a counter's value whose times are not whole ns carries
+them in ps.
 """
 
 from __future__ import annotations
