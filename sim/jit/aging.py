@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sim.jit import njit
 
-SMALL = 1 << 17
+SMALL = 1 << 19
 """Elements of `until` up to which the loops run as Python: most searches end at the first place that nothing used."""
 
 
