@@ -95,6 +95,30 @@ def test_a_copy_of_what_is_overwritten_before_its_use_stays():
     assert calls(forward(program)) == calls(program)
 
 
+def repeated(x, changing):
+    """A product copied from PSUM and added in each of four iterations; of other columns in each, or of the same."""
+    out = language.ndarray((128, 512), x.dtype, language.shared_hbm)
+    tile, total = language.load(x), language.ndarray((128, 512), x.dtype)
+    isa.memset(total, 0.0)
+    for number in language.affine_range(4):
+        sums, copy = (
+            language.ndarray((128, 512), language.float32, language.psum),
+            language.ndarray((128, 512), x.dtype),
+        )
+        first = 128 * int(number) if changing else 0
+        isa.nc_matmul(sums, tile[:, first : first + 128], tile)
+        isa.tensor_copy(copy, sums)
+        isa.tensor_tensor(total, total, copy, language.add)
+    language.store(out, total)
+    return out
+
+
+@pytest.mark.parametrize(("changing", "left"), [(True, 0), (False, 4)])
+def test_a_copy_that_is_the_same_in_each_iteration_stays(changing, left):
+    run = sim.run(Kernel(lambda x: repeated(x, changing)), sim.TensorSpec((128, 512), "float32"), values=False)
+    assert calls(forward(rename(run.program)))["tensor_copy"] == left
+
+
 def test_reading_psum_is_faster_where_two_operands_in_sbuf_share_a_port():
     times = [
         sim.run(

@@ -192,6 +192,35 @@ def test_values_of_a_site_that_do_not_fit_are_computed_again():
     assert calls(hoist(traced(invariant), 1024))["tensor_scalar"] == ROWS
 
 
+def of_two_inputs(x, w, changing: bool):
+    """A product of two inputs and the first one scaled, in two loops; the inner one changes the row or not."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+    for outer in language.affine_range(ROWS):
+        for inner in language.affine_range(ROWS):
+            row = inner if changing else outer
+            tile, weight = language.load(x[row]), language.load(w)
+            scaled, product, total = (language.ndarray((128, 512), x.dtype) for _ in range(3))
+            isa.tensor_scalar(scaled, tile, language.multiply, 2.0)
+            isa.tensor_tensor(product, tile, weight, language.multiply)
+            isa.tensor_tensor(total, product, scaled, language.add)
+            language.store(out[row], total)
+    return out
+
+
+def test_a_value_of_two_inputs_is_computed_once_where_the_innermost_loop_does_not_change_it():
+    counts = [
+        calls(hoist(traced(lambda x, w, changing=changing: of_two_inputs(x, w, changing)), LIMIT))
+        for changing in (False, True)
+    ]
+    assert [count["tensor_scalar"] for count in counts] == [ROWS, ROWS]
+    assert [count["tensor_tensor"] for count in counts] == [2 * ROWS, 2 * ROWS * ROWS]
+
+
+def test_inputs_that_do_not_fit_together_are_prepared_again():
+    program = traced(lambda x, w: of_two_inputs(x, w, True))
+    assert calls(hoist(program, ROWS * 2048 - 1))["tensor_scalar"] == ROWS * ROWS
+
+
 def test_different_constants_make_different_values():
     assert calls(hoist(traced(constants), LIMIT))["tensor_scalar"] == ROWS
 

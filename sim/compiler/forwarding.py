@@ -1,7 +1,8 @@
 """Forwarding: a copy out of PSUM is not made where all that reads it can read PSUM in its place.
 
 The readers run on VectorE or ScalarE in the same loop iteration, and the tile is the copy's alone (facts of the timing
-prototype, section 8.1; profiles of attention kernels show reductions that read PSUM where the kernel copies first).
+prototype, section 8.1; profiles of attention kernels show reductions that read PSUM where the kernel copies first). A
+copy of what the iteration before has copied already is none of its iteration: it moves out of the loop, and stays.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sim.compiler.columns import dense_bytes, instructions_of_operands, keep, operand_roles
+from sim.compiler.numbering import in_a_row, number_values
 from sim.errors import TrnprofError
 from sim.memory import Layout
 from sim.program import Form, Program, Role
@@ -48,13 +50,16 @@ def _copies(program: Program, instruction: np.ndarray) -> Iterator[Copy]:
     groups = np.split(order, np.flatnonzero(np.diff(storage[order])) + 1) if order.size else []
     rows = {int(storage[group[0]]): group for group in groups}
     moves = [_is_copy(form) for form in program.forms]
-    bank = int(program.device["psum_bank_bytes"])
+    bank, invariant = int(program.device["psum_bank_bytes"]), in_a_row(program, number_values(program))
+    repeats = {*invariant, *invariant.values()}
     for index in np.flatnonzero(np.array(moves or [False])[program.form]).tolist():
         target = int(program.operand_start[index])
         held, made = program.storages[storage[target]], program.storages[storage[target + 1]]
         own, source = rows[int(storage[target])], rows[int(storage[target + 1])]
         writes = own[roles[own] != Role.READ]
         if len(writes) != 1 or len(own) < 2 or held.address is not None or made.pitch > bank:
+            continue
+        if int(storage[target]) in repeats:
             continue
         reads = own[roles[own] == Role.READ]
         last = int(instruction[reads[-1]])

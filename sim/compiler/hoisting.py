@@ -1,24 +1,29 @@
 """Work that is done once: equal computed values share one tile, and what made the others goes.
 
-Loads are left to `sim.compiler.residency`, which knows what is still resident. Computed values are shared here, for
-each allocation site whose distinct repeated values fit into SBUF together (facts of the timing prototype, 8.2).
+Loads are left to `sim.compiler.residency`, which knows what is still resident. Of computed values, those that do not
+change from one iteration to the next move out of the loop. Those that change, and come again in another loop, are kept
+where they are one input, cast, transposed or broadcast, and all of these fit into SBUF together (facts of the timing
+prototype, 8.2; published.json: docs' mamba, whose `deltaU` is computed once in one order of the loops alone).
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 
 from sim.compiler.columns import dead, instructions_of_operands, keep, operand_roles
-from sim.compiler.numbering import UNKNOWN, Values, number_values
+from sim.compiler.numbering import UNKNOWN, Values, cores, in_a_row, number_values, of_one_input
 from sim.program import Program, Role
 from sim.trace import Memory
 
 
 def hoist(program: Program, limit: int) -> Program:
-    """Share computed values where those of an allocation site fit into `limit` bytes a partition; drop the rest."""
+    """Compute once what does not change, and prepare inputs once.
+
+    limit : bytes a partition, for the inputs that are kept
+    """
     shared = _shared(program, number_values(program), limit)
     if not shared:
         return program
@@ -44,25 +49,24 @@ def _named(program: Program, shared: dict[int, int], instruction: np.ndarray, wr
 
 
 def _shared(program: Program, values: Values, limit: int) -> dict[int, int]:
-    """Storage -> the first storage of its core with the same computed value."""
-    core = np.zeros(len(program.storages), np.int64)
-    core[program.operands[:, 0]] = program.core[instructions_of_operands(program)]
+    """Storage -> the storage before it that holds its computed value for it too."""
+    core, prepared = cores(program), of_one_input(program)
+    computed = [
+        value != UNKNOWN and storage not in values.loads and program.storages[storage].memory is Memory.SBUF
+        for storage, value in enumerate(values.number)
+    ]
     first: dict[tuple[int, int], int] = {}
-    again: dict[int, list[int]] = defaultdict(list)
+    inputs: dict[int, int] = {}
     for storage in np.argsort(np.array(values.last_write), kind="stable").tolist():
-        value = values.number[storage]
-        if value == UNKNOWN or storage in values.loads or program.storages[storage].memory is not Memory.SBUF:
-            continue
-        kept = first.setdefault((value, int(core[storage])), storage)
-        if kept != storage:
-            again[kept].append(storage)
-    room: dict[tuple[int, int], int] = defaultdict(int)
-    for kept in again:
-        room[_site(program, kept)] += program.storages[kept].pitch
-    return {other: kept for kept, others in again.items() if room[_site(program, kept)] <= limit for other in others}
-
-
-def _site(program: Program, storage: int) -> tuple[int, int]:
-    """Where a storage is allocated: source line and region."""
-    held = program.storages[storage]
-    return held.source, held.region
+        if computed[storage] and prepared[storage]:
+            kept = first.setdefault((values.number[storage], core[storage]), storage)
+            if kept != storage:
+                inputs[storage] = kept
+    if sum(program.storages[kept].pitch for kept in set(inputs.values())) > limit:
+        inputs = {}
+    invariant = {
+        storage: kept
+        for storage, kept in in_a_row(program, values).items()
+        if computed[storage] and program.storages[kept].pitch <= limit
+    }
+    return invariant | inputs

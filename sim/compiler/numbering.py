@@ -81,6 +81,55 @@ def number_values(program: Program) -> Values:
     return Values(number, last_write, loads)
 
 
+def in_a_row(program: Program, values: Values) -> dict[int, int]:
+    """Storage in SBUF -> the first of those before it that hold its value in a row, made in the same place of the code.
+
+    Such a value does not change from one iteration of the innermost loop to the next.
+    """
+    core = cores(program)
+    before: dict[tuple[int, ...], int] = {}
+    first: dict[int, int] = {}
+    for storage in np.argsort(np.array(values.last_write), kind="stable").tolist():
+        held = program.storages[storage]
+        if held.memory is not Memory.SBUF or values.last_write[storage] < 0:
+            continue
+        write = values.last_write[storage]
+        site = (held.source, held.region, core[storage], int(program.source[write]), int(program.form[write]))
+        last = before.get(site)
+        before[site] = storage
+        if last is not None and values.number[storage] == values.number[last] != UNKNOWN:
+            first[storage] = first.get(last, last)
+    return first
+
+
+def of_one_input(program: Program) -> list[bool]:
+    """Per storage: it is made of one tensor in HBM, and constants: an input that was cast, transposed, broadcast."""
+    flat, roles, bounds = (
+        program.operands[:, 0].tolist(),
+        operand_roles(program).tolist(),
+        program.operand_start.tolist(),
+    )
+    given: list[frozenset[int]] = [
+        frozenset((number,)) if held.memory is Memory.HBM and held.role != "WEIGHT" else frozenset()
+        for number, held in enumerate(program.storages)
+    ]
+    in_hbm = [held.memory is Memory.HBM for held in program.storages]
+    for index in range(len(program)):
+        span = range(bounds[index], bounds[index + 1])
+        read = frozenset().union(*(given[flat[k]] for k in span if roles[k] == Role.READ))
+        for k in span:
+            if roles[k] != Role.READ and not in_hbm[flat[k]]:
+                given[flat[k]] |= read
+    return [len(inputs) <= 1 for inputs in given]
+
+
+def cores(program: Program) -> list[int]:
+    """The core that accesses each storage last, 0 for none."""
+    core = np.zeros(len(program.storages), np.int64)
+    core[program.operands[:, 0]] = program.core[instructions_of_operands(program)]
+    return core.tolist()
+
+
 def _inputs(reads: list[list[int]], constant: list[bool], number: list[int]) -> tuple | bool:
     """What an instruction reads, as numbers that are equal where the contents are; False where that is not known."""
     found = []

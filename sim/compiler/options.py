@@ -35,11 +35,11 @@ class Options:
     split: bool = False
     """Give parts of a tile that are never accessed together places of their own."""
     hoist: bool = False
-    """Compute equal values once, where those of an allocation site fit into SBUF together."""
+    """Compute once what does not change in a loop; prepare an input once where all that is prepared fits into SBUF."""
     distribute: bool = False
     """Run each statement of an outermost affine loop for all iterations, and merge small neighbours."""
     share: bool = False
-    """Do not load or compute again what is still resident."""
+    """Do not load or prepare an input again while it is still resident."""
     spill: bool = False
     """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
     straight: bool = False
@@ -67,6 +67,7 @@ class Options:
         return cls(
             generation=generation,
             windows=WINDOWS[generation],
+            forward=legacy,
             pack=legacy,
             assign=legacy,
             split=legacy,

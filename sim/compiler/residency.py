@@ -1,10 +1,10 @@
 """Residency: which tiles are in SBUF when, as an optimising compiler decides it.
 
-The pass walks the program in order and keeps a set of resident tiles. A tile that is made again while its value is
-still resident is not made again. A tile that must make room is dropped when it can be loaded again from an input
-(rematerialisation), else saved to HBM once and reloaded before its next use. Loads leave least recently used first, as
-repeated sweeps over a matrix do on measured kernels; computed values leave furthest next use first. The rules and the
-room kept free come from the timing prototype (facts, section 8.2).
+The pass walks the program in order and keeps a set of resident tiles. An input that is loaded, cast, transposed or
+broadcast again while its tile is still resident is not made again. A tile that must make room is dropped when it can be
+loaded again from an input (rematerialisation), else saved to HBM once and reloaded before its next use. Loads leave
+least recently used first, as repeated sweeps over a matrix do on measured kernels; computed values leave furthest next
+use first. The rules and the room kept free come from the timing prototype (facts, section 8.2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.compiler.columns import dead, instructions_of_operands, keep, operand_roles
 from sim.compiler.emission import Emission
-from sim.compiler.numbering import UNKNOWN, constant_storages, is_plain_load, number_values
+from sim.compiler.numbering import UNKNOWN, constant_storages, is_plain_load, number_values, of_one_input
 from sim.compiler.options import Options
 from sim.compiler.room import GRAIN, Room, Tile
 from sim.program import Program, Role
@@ -109,7 +109,10 @@ class Contents:
         return uses
 
     def _values(self) -> dict[int, tuple[int, int]]:
-        number = number_values(self.program).number if self.share else [UNKNOWN] * len(self.size)
+        number = [UNKNOWN] * len(self.size)
+        if self.share:
+            found, prepared = number_values(self.program).number, of_one_input(self.program)
+            number = [value if prepared[storage] else UNKNOWN for storage, value in enumerate(found)]
         core = self.program.core.tolist()
         return {
             storage: (-1, storage) if number[storage] == UNKNOWN else (core[seen[0]], number[storage])
