@@ -223,6 +223,20 @@ def test_a_host_that_was_asked_for_is_answered():
     assert client.get("/", headers={"Host": "other.example"}).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("hosts", "read"), [((), True), (("127.0.0.1",), True), (("build.example",), False), (("*",), False)]
+)
+def test_source_files_are_read_for_users_of_this_machine_alone(hosts, read, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "trnprof.web.application.Library", lambda paths, code: made.append(code) or Library(paths, code=code)
+    )
+    create_app([ROOT / "traces" / "attention"], hosts=hosts)
+    assert made == [read]
+    session = Library([ROOT / "traces" / "attention"], code=read).session("attention")
+    assert any(file.lines for file in session.source_files) == read
+
+
 def test_the_first_trace_is_shown_when_none_is_named(library):
     screen, start = callbacks.page(library, "")
     assert start["name"] == "kernel"

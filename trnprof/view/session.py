@@ -66,6 +66,8 @@ class Session:
         """settings : what a what-if changed, where the trace is its answer"""
         self.trace = trace
         self.supposed_settings = settings
+        self.reads_code = True
+        """Whether source files that the trace names are read on this machine."""
         self._charts: dict[str, Chart] = {}
         self._told: dict[bool, tuple[AdviceCard, ...]] = {}
         self._last_hits: Hits | None = None
@@ -215,7 +217,7 @@ class Session:
     @cached_property
     def source_files(self) -> tuple[SourceFile, ...]:
         """The source with the time of its lines, as far as it is on this machine."""
-        return source_files(self.source_lines(), Path.cwd())
+        return source_files(self.source_lines(), Path.cwd()) if self.reads_code else ()
 
     def area(self, t0_ps: int, t1_ps: int, title: str = "") -> AreaCard:
         """What happened between two moments."""

@@ -15,7 +15,8 @@ __all__ = ["create_app", "serve"]
 def create_app(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
     """The application for these traces; `.server` is its WSGI callable.
 
-    hosts : names beside the loopback ones that a browser may address it by; "*" for any
+    hosts : names beside the loopback ones that a browser may address it by; "*" for any; with one that is not
+            loopback no source files of this machine are shown
     """
     from trnprof.web.application import build
 

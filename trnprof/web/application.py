@@ -12,7 +12,7 @@ from trnprof.web import screens
 from trnprof.web.callbacks import add_callbacks
 from trnprof.web.library import Library
 from trnprof.web.routes import add_routes
-from trnprof.web.security import guard
+from trnprof.web.security import LOOPBACK, guard
 
 INDEX = """<!doctype html>
 <html lang="en">
@@ -35,7 +35,7 @@ INDEX = """<!doctype html>
 
 def build(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
     """The application; nothing is opened before it is asked for."""
-    library = Library(paths)
+    library = Library(paths, code=set(hosts) <= set(LOOPBACK))
     app = Dash(
         "trnprof",
         assets_folder=str(data_dir("assets")),

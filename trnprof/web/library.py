@@ -21,13 +21,17 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Library:
-    """Traces by the name that addresses carry."""
+    """Traces by the name that addresses carry.
 
-    def __init__(self, paths: Sequence[str | Path], kept: int = KEPT):
+    code : show source files that they name; others than this machine's users must not see them
+    """
+
+    def __init__(self, paths: Sequence[str | Path], kept: int = KEPT, code: bool = True):
         self.paths: dict[str, Path] = {}
         for path in map(Path, paths):
             self.paths[self._name(path)] = path
         self._kept = kept
+        self._code = code
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._lock = Lock()
         self._locks = {name: Lock() for name in self.paths}
@@ -76,6 +80,7 @@ class Library:
             return self._open.get(name)
 
     def _keep(self, name: str, session: Session) -> None:
+        session.reads_code = self._code
         with self._lock:
             self._open[name] = session
             while len(self._open) > self._kept:
