@@ -208,9 +208,10 @@ def test_the_command_prints_tables_and_writes_both_files(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(["-o", "x.csv"], 2), (["--accept", "--only", "x"], 2), (["/no/such/folder"], 1)],
-    ids=["ending", "accept a part", "no folder"],
-)
+    [(["-o", "x.csv"], 2), (["--accept", "--only", "x"], 2), (["/no/such/folder"], 1),
+     (["--only", "no-such-record"], 1), (["--only", "("], 1)],
+    ids=["ending", "accept a part", "no folder", "no record", "no expression"],
+)  # fmt: skip
 def test_what_is_wrong_with_a_command_line_is_said(words, code, capsys):
     assert cli.main(["validate", *words]) == code
     assert capsys.readouterr().err.startswith("trnprof: ")

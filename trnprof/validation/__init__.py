@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sim.errors import InputError
 from trnprof.validation import instructions, kernels, peers, published, transfers
 from trnprof.validation.score import Agreement, Comparison, Skipped, Total, agreement, total
 
@@ -72,19 +73,28 @@ def validate(
     only     : a regular expression; records whose id does not match are left out
     samples  : machines on which each kernel that is not too long is timed for its interval; 0 for none
     done     : is told of each record and profile when it has been compared
+    raises   : InputError where `only` is no regular expression or no record's id matches
     """
     outcomes: list[Comparison | Skipped] = []
-    wanted = re.compile(only)
     bench = kernels.Bench(folders, samples)
-    for record in published.records():
-        if wanted.search(record.id):
-            outcomes += bench.compare(record)
-            outcomes += instructions.published(record)
-            done(record.id)
+    for record in _wanted(only):
+        outcomes += bench.compare(record)
+        outcomes += instructions.published(record)
+        done(record.id)
     if not only:
         outcomes += _details(folders, profiles, done)
     rows = tuple(each for each in outcomes if isinstance(each, Comparison))
     return Report(rows, tuple(each for each in outcomes if isinstance(each, Skipped)))
+
+
+def _wanted(only: str) -> list[published.Record]:
+    try:
+        found = [record for record in published.records() if re.search(only, record.id)]
+    except re.error as fault:
+        raise InputError(f"{only}: not a regular expression: {fault}") from None
+    if not found:
+        raise InputError(f"{only}: no record has such an id", remedy="trnprof validate --json names them all")
+    return found
 
 
 def _details(
