@@ -24,6 +24,9 @@ LANE_OF = "lane_of"
 NO_TIME = "have no time"
 _KNOWN = frozenset("XBEbenSFTpiIRCstfM")
 
+_AT_ONCE = frozenset("XiIRC")
+"""Phases that need no other event; the others wait until all are known and sorted."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Open:
@@ -54,6 +57,8 @@ def read(data: bytes, path: str) -> Trace:
             time = picoseconds(event.ts)
             if time is None:
                 reader.refuse(phase, NO_TIME)
+            elif phase in _AT_ONCE:
+                reader.take(time, event)
             else:
                 timed.append((time, event))
     timed.sort(key=lambda pair: pair[0])

@@ -5,8 +5,9 @@ Times are whole picoseconds of any size until the end, when they are placed in 6
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ BETWEEN = " / "
 """Between the process and the thread in the name of a track."""
 
 SLICES, COUNTERS, FLOWS = "slices", "counters", "flow events"
+_LOW, _HIGH = -(1 << 62), 1 << 62
 _WALK = 256
 """Slices looked at, backwards, for the one that encloses a moment."""
 
@@ -35,12 +37,14 @@ class Timeline:
     def __init__(self, receipt: Receipt) -> None:
         self.receipt = receipt
         self.strings = Strings()
-        self._track: list[int] = []
-        self._name: list[int] = []
-        self._category: list[int] = []
-        self._args: list[int] = []
-        self._start: list[int] = []
-        self._end: list[int] = []
+        self._track = array("i")
+        self._name = array("i")
+        self._category = array("i")
+        self._args = array("i")
+        self._origin: int | None = None
+        """The first moment added; those kept are relative to it, so that most fit 64 bits."""
+        self._start: array[int] | list[int] = array("q")
+        self._end: array[int] | list[int] = array("q")
         self._counter: list[tuple[int, int, float]] = []
         self._points: dict[Hashable, list[tuple[int, int, bool]]] = {}
         self._arrows: list[tuple[int, int]] = []
@@ -55,13 +59,28 @@ class Timeline:
         self._name.append(code(name))
         self._category.append(code(category or None))
         self._args.append(code(args or None))
-        self._start.append(start)
-        self._end.append(end)
+        low, high = self._relative(start), self._relative(end)
+        if not (_LOW <= low <= high <= _HIGH):
+            self._widen()
+        self._start.append(low)
+        self._end.append(high)
         return len(self._start) - 1
 
     def span(self, row: int, start: int, end: int) -> None:
         """Set both ends of a slice."""
-        self._start[row], self._end[row] = start, end
+        low, high = self._relative(start), self._relative(end)
+        if not (_LOW <= low <= high <= _HIGH):
+            self._widen()
+        self._start[row], self._end[row] = low, high
+
+    def _relative(self, time: int) -> int:
+        if self._origin is None:
+            self._origin = time
+        return time - self._origin
+
+    def _widen(self) -> None:
+        """Keep times of any size from now on."""
+        self._start, self._end = list(self._start), list(self._end)
 
     def leave_open(self, row: int) -> None:
         """The slice lasts to the end of the timeline."""
@@ -70,11 +89,11 @@ class Timeline:
     def name_tracks(self, names: dict[str, str]) -> None:
         """Rename tracks once their names are known."""
         codes = {self.strings.find(old): self.strings.code(new) for old, new in names.items()}
-        self._track = [codes.get(code, code) for code in self._track]
+        self._track = array("i", [codes.get(code, code) for code in self._track])
         self._counter = [(codes.get(code, code), time, value) for code, time, value in self._counter]
 
     def count(self, counter: str, time: int, value: float) -> None:
-        self._counter.append((self.strings.code(counter), time, value))
+        self._counter.append((self.strings.code(counter), self._relative(time), value))
 
     def point(self, flow: Hashable, row: int, time: int, last: bool = False) -> None:
         """A flow passes through a slice; `last` ends it."""
@@ -82,7 +101,7 @@ class Timeline:
 
     def finder(self) -> Finder:
         """Finds slices by track and time, among those added so far."""
-        return Finder(self._track, self._start, self._end, self.strings)
+        return Finder(self._track, self._start, self._end, self.strings, self._origin or 0)
 
     def trace(self, meta: Meta, also: str) -> Trace:
         """The trace of all that was added; InputError when that is nothing.
@@ -94,7 +113,7 @@ class Timeline:
         self._chain()
         self._extend()
         base, sound = self._place()
-        start, end = (_column(times, base, sound) for times in (self._start, self._end))
+        start, end = ((_whole(times)[sound] - base).astype(np.int64) for times in (self._start, self._end))
         rows = np.flatnonzero(sound)
         order = np.lexsort((rows, -end, start))
         place = np.full(len(self._start) + 1, NONE, np.int64)
@@ -130,7 +149,7 @@ class Timeline:
         validate(trace)
         return trace
 
-    def _texts(self) -> dict[str, list[int]]:
+    def _texts(self) -> dict[str, array[int]]:
         return {"track": self._track, "name": self._name, "opcode": self._category, "operands": self._args}
 
     def _extend(self) -> None:
@@ -147,20 +166,21 @@ class Timeline:
 
         A timeline that starts later than it is long (seconds since 1970, since boot) is moved to zero.
         """
-        starts, ends = np.array(self._start, np.float64), np.array(self._end, np.float64)
-        moments = starts if starts.size else np.array([time for _, time, _ in self._counter], np.float64)
-        middle = float(np.median(moments))
-        reach = LIMIT_PS / 2
-        sound = (np.abs(starts - middle) < reach) & (np.abs(ends - middle) < reach)
+        starts, ends = _whole(self._start), _whole(self._end)
+        times = _whole([time for _, time, _ in self._counter])
+        moments = starts if starts.size else times
+        middle, reach = float(np.median(moments.astype(np.float64))), LIMIT_PS / 2
+        near = [np.abs(given.astype(np.float64) - middle) < reach for given in (starts, ends, times)]
+        sound = near[0] & near[1]
         for row in np.flatnonzero(~sound).tolist():
             self.receipt.set_aside(SLICES, "lie beyond 64-bit picoseconds of the others")
             self.receipt.set_time_aside(SLICES, self._end[row] - self._start[row])
-        times = [time for _, time, _ in self._counter if abs(time - middle) < reach]
-        first = min([self._start[row] for row in np.flatnonzero(sound)] + times, default=0)
-        last = max([self._end[row] for row in np.flatnonzero(sound)] + times, default=0)
-        if first <= last - first and first >= 0:
-            return 0, sound
-        self.receipt.remark(f"Times start at {first} ps in the file; here that moment is 0.")
+        kept = [part for part in (starts[sound], ends[sound], times[near[2]]) if part.size]
+        first, last = (int(min(map(np.min, kept))), int(max(map(np.max, kept)))) if kept else (0, 0)
+        origin = self._origin or 0
+        if 0 <= first + origin <= last - first:
+            return -origin, sound
+        self.receipt.remark(f"Times start at {first + origin} ps in the file; here that moment is 0.")
         return first, sound
 
     def _counters(self, base: int) -> Counters:
@@ -206,8 +226,12 @@ class Timeline:
 class Finder:
     """Slices by track and time."""
 
-    def __init__(self, track: list[int], start: list[int], end: list[int], strings: Strings) -> None:
+    def __init__(
+        self, track: Sequence[int], start: Sequence[int], end: Sequence[int], strings: Strings, origin: int
+    ) -> None:
         self._strings = strings
+        self._origin = origin
+        """What times were made relative to."""
         self._end = end
         self._rows: dict[int, list[int]] = {}
         for row in sorted(range(len(start)), key=lambda row: (start[row], -end[row], row)):
@@ -216,20 +240,23 @@ class Finder:
 
     def enclosing(self, track: str, time: int) -> int | None:
         """The innermost slice around a moment."""
-        code = self._strings.find(track)
+        code, time = self._strings.find(track), time - self._origin
         rows = self._rows.get(code, [])
         at = bisect_right(self._starts.get(code, []), time)
         return next((row for row in reversed(rows[max(0, at - _WALK) : at]) if self._end[row] >= time), None)
 
     def following(self, track: str, time: int) -> int | None:
         """The first slice that starts at a moment or after it."""
-        code = self._strings.find(track)
+        code, time = self._strings.find(track), time - self._origin
         at = bisect_left(self._starts.get(code, []), time)
         return self._rows[code][at] if at < len(self._rows.get(code, ())) else None
 
 
-def _column(times: Iterable[int], base: int, sound: np.ndarray) -> np.ndarray:
-    return np.array([time - base for time, kept in zip(times, sound.tolist()) if kept], np.int64)
+def _whole(times: array[int] | list[int]) -> np.ndarray:
+    """As int64, as Python's numbers where these may be larger."""
+    if isinstance(times, array):
+        return np.frombuffer(times, np.int64) if times else np.empty(0, np.int64)
+    return np.array(times, object)
 
 
 def _reach(counters: Counters) -> tuple[int, int]:
