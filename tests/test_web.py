@@ -47,7 +47,7 @@ def library(monkeypatch, tmp_path) -> Library:
 
 @pytest.fixture
 def client(library, monkeypatch):
-    monkeypatch.setattr("trnprof.web.application.Library", lambda paths: library)
+    monkeypatch.setattr("trnprof.web.application.Library", lambda paths, code: library)
     return create_app([]).server.test_client()
 
 
