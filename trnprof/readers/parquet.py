@@ -25,6 +25,7 @@ class Source:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self._metas: dict[Path, Any] = {}
         found: dict[str, list[tuple[int, Path]]] = {}
         for entry in folder.iterdir():
             match = TABLE_FILE.match(entry.name)
@@ -62,9 +63,11 @@ class Source:
     def _meta(self, path: Path) -> Any:
         import pyarrow.parquet as pq
 
-        found = _reading(path, lambda: pq.read_metadata(path))
-        _reading(path, lambda: found.schema.names)
-        return found
+        if path not in self._metas:
+            found = _reading(path, lambda: pq.read_metadata(path))
+            _reading(path, lambda: found.schema.names)
+            self._metas[path] = found
+        return self._metas[path]
 
     def _part(self, path: Path, name: str) -> pa.ChunkedArray:
         import pyarrow as pa
