@@ -145,3 +145,12 @@ def test_the_file_of_a_pytorch_profile_comes_back_whole(tmp_path: Path) -> None:
     trace = readers.open(tmp_path / "in")
     export(trace, "perfetto", tmp_path / "out")
     assert content(readers.open(tmp_path / "out")) == content(trace)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_slice_that_begins_where_another_ends_lies_beside_it(to: str, tmp_path: Path) -> None:
+    spans = [(0, 2), (2, 2), (4, 0), (4, 3), (4, 1), (5, 2)]
+    rows = [{"ph": "X", "pid": 1, "tid": 1, "name": str(n), "ts": at, "dur": d} for n, (at, d) in enumerate(spans)]
+    trace = read_chrome(json.dumps(rows).encode(), "made")
+    export(trace, to, tmp_path / "out")
+    assert content(readers.open(tmp_path / "out")) == content(trace)
