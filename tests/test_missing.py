@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,12 @@ def test_each_gap_has_its_sentence(trace, sentence):
     found = missing(trace)
     assert [text for text in found if sentence in text], found
     assert len(set(found)) == len(found)
+
+
+def test_an_emulated_trace_without_tiles_in_a_memory_did_not_use_it():
+    captured = make(rows(), moved(), **{**FULL, "allocations": FULL["allocations"][:1]})
+    emulated = replace(captured, meta=replace(captured.meta, is_simulation=True))
+    assert missing(captured) and not missing(emulated)
 
 
 def test_an_empty_trace_is_told_in_one_sentence():
