@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def ignored() -> Iterator[None]:
-    """No searches within: a launch makes many objects that live to its end, and no cycles of them."""
+    """No searches within: what makes many objects that live to its end, as a launch does, and no cycles of them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -6,12 +6,11 @@ in ps, which the total time gives away. `dma` mixes packets and transfers.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
+from sim import garbage
 from sim.errors import InputError
 from sim.trace import NONE, EdgeKind, Engine, QueueType, Strings, Trace
 from trnprof.readers.assemble import assemble
@@ -69,7 +68,7 @@ _TEXTS = {
 def read(data: bytes, path: str) -> Trace:
     """The trace of a legacy profile; `path` is for messages."""
     receipt = Receipt()
-    with _uncollected():
+    with garbage.ignored():
         document = decode(data, path, receipt)
         if not document.instruction and not document.dma:
             raise InputError(f"{path}: {unlike(data)}", remedy=CONVERT)
@@ -78,18 +77,6 @@ def read(data: bytes, path: str) -> Trace:
         receipt.leave(table, rows)
     warnings = (storable(f"The profile warns: {row.get('message', '')}") for row in document.warnings)
     return assemble(draft, header(document, path), tuple(warnings))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the cyclic collector, which takes a third of the time over millions of rows and finds nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _draft(document: Document, receipt: Receipt) -> Draft:
