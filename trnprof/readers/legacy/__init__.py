@@ -6,8 +6,6 @@ in ps, which the total time gives away. `dma` mixes packets and transfers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from sim import garbage
