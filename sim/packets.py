@@ -14,17 +14,23 @@ def first_packets(timed: Schedule) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(used)))
 
 
+def lanes(timed: Schedule) -> tuple[np.ndarray, np.ndarray]:
+    """(transfer, lane) of every packet, transfer after transfer; a lane is one DMA engine of a core."""
+    moved, engines = timed.transfers, int(timed.program.device["dma_engines_nc"])
+    first = first_packets(timed)
+    owner = np.repeat(np.arange(moved.turn.size), np.diff(first))
+    engine = (moved.first_engine[owner] + np.arange(owner.size) - first[owner]) % engines
+    return owner, moved.core[owner] * engines + engine
+
+
 def packets(timed: Schedule) -> np.ndarray:
     """Start and end of every packet, transfer after transfer, int64[p, 2] ps.
 
     An engine serves in the order of arrival, so that an end is the latest of all (arrival + service from there on).
     """
-    moved, engines = timed.transfers, int(timed.program.device["dma_engines_nc"])
-    first = first_packets(timed)
-    owner = np.repeat(np.arange(moved.turn.size), np.diff(first))
-    engine = (moved.first_engine[owner] + np.arange(owner.size) - first[owner]) % engines
-    order = np.lexsort((moved.turn[owner], moved.core[owner] * engines + engine))
-    queue = (moved.core[owner] * engines + engine)[order]
+    moved, (owner, lane) = timed.transfers, lanes(timed)
+    order = np.lexsort((moved.turn[owner], lane))
+    queue = lane[order]
     forms = np.array([form.dma.service_ps if form.dma else 0 for form in timed.program.forms] or [0], np.int64)
     service = forms[timed.program.form[moved.instruction]][owner][order]
     arrival = moved.arrival[owner][order]

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from sim.packets import first_packets, packets
+from sim.packets import first_packets, lanes, packets
 from sim.program import Form, Role
 from sim.record.memory import record_codes
 from sim.record.rows import Rows
@@ -42,17 +42,15 @@ def transfers(timed: Schedule, strings: Strings, rows: Rows, lead: int) -> tuple
         "wait_ps": moved.wait_ps,
         "wait": moved.wait,
     }
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    ahead = _ahead(timed)
-    columns["wait_for"] = np.where(ahead >= 0, place[ahead], NONE)
-    table = Transfers(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in columns.items()})
     pieces = _Pieces(timed, {name: columns[name] for name in DEALT + SHARED}, order, lead)
+    ahead = _ahead(timed, pieces)
+    columns["wait_for"] = np.where(ahead >= 0, pieces.place[ahead], NONE)
+    table = Transfers(len(order), id=np.arange(len(order)), **{name: column[order] for name, column in columns.items()})
     names = ("id", "start_ps", "end_ps", "transfer", "dma_engine", *DEALT, *SHARED)
     return table, Packets(int(pieces.start[-1]), **{name: partial(pieces.column, name) for name in names})
 
 
-def _ahead(timed: Schedule) -> np.ndarray:
+def _ahead(timed: Schedule, pieces: _Pieces) -> np.ndarray:
     """The transfer that each one waited for: the last that held the HBM or the DMA engine that it ended on; else -1."""
     program, moved = timed.program, timed.transfers
     number = moved.instruction
@@ -64,7 +62,7 @@ def _ahead(timed: Schedule) -> np.ndarray:
     found[narrow] = in_turn[narrow]
     queued = np.flatnonzero(moved.wait == Wait.QUEUE)
     if queued.size:
-        found[queued] = _engine_holder(timed, queued)
+        found[queued] = _engine_holder(timed, pieces, queued)
     return found
 
 
@@ -76,15 +74,12 @@ def _followed(order: np.ndarray, lane: np.ndarray) -> np.ndarray:
     return found
 
 
-def _engine_holder(timed: Schedule, queued: np.ndarray) -> np.ndarray:
+def _engine_holder(timed: Schedule, pieces: _Pieces, queued: np.ndarray) -> np.ndarray:
     """The transfer whose packet came right before the last packet of each of these."""
-    moved, engines = timed.transfers, int(timed.program.device["dma_engines_nc"])
-    first, times = first_packets(timed), packets(timed)
-    owner = np.repeat(np.arange(moved.turn.size), np.diff(first))
-    lane = moved.core[owner] * engines + (moved.first_engine[owner] + np.arange(owner.size) - first[owner]) % engines
-    before = _followed(np.lexsort((moved.turn[owner], lane)), lane)
-    by_end = np.lexsort((np.arange(owner.size), times[:, 1], owner))
-    last = by_end[first[queued + 1] - 1]
+    owner, lane = lanes(timed)
+    before = _followed(np.lexsort((timed.transfers.turn[owner], lane)), lane)
+    by_end = np.lexsort((np.arange(owner.size), pieces.packets[:, 1], owner))
+    last = by_end[pieces.start[queued + 1] - 1]
     return np.where(before[last] >= 0, owner[before[last]], NONE)
 
 
