@@ -91,12 +91,7 @@ class Chain:
     def before(self) -> np.ndarray:
         """What the same engine of the same core started before; -1 for its first; int64 [rows]."""
         ins = self.trace.instructions
-        stream = ins.core.astype(np.int64) * len(Engine) + ins.engine
-        order = np.argsort(stream, kind="stable")
-        found = np.full(len(ins), NONE, np.int64)
-        same = stream[order][1:] == stream[order][:-1]
-        found[order[1:][same]] = order[:-1][same]
-        return found
+        return _previous(ins.core.astype(np.int64) * len(Engine) + ins.engine)
 
     @cached_property
     def edges(self) -> Group:
@@ -120,13 +115,7 @@ class Chain:
     @cached_property
     def queue_before(self) -> np.ndarray:
         """The transfer that the same queue of the same core moved before; -1 for its first; int64 [transfers]."""
-        moved = self.moved
-        key = moved.queue.astype(np.int64) * 4096 + moved.core
-        order = np.argsort(key, kind="stable")
-        found = np.full(len(moved), NONE, np.int64)
-        same = key[order][1:] == key[order][:-1]
-        found[order[1:][same]] = order[:-1][same]
-        return found
+        return _previous(self.moved.queue.astype(np.int64) * 4096 + self.moved.core)
 
     @cached_property
     def held_up_by(self) -> np.ndarray:
@@ -188,6 +177,15 @@ class Group:
         place = np.repeat(np.arange(values.size), count)
         within = np.arange(place.size) - np.repeat(np.cumsum(count) - count, count)
         return self.order[np.searchsorted(self.values, values)[place] + within], place
+
+
+def _previous(stream: np.ndarray) -> np.ndarray:
+    """The row before each one of the same stream; -1 for its first; int64 [rows]."""
+    order = np.argsort(stream, kind="stable")
+    found = np.full(len(stream), NONE, np.int64)
+    same = stream[order][1:] == stream[order][:-1]
+    found[order[1:][same]] = order[:-1][same]
+    return found
 
 
 @dataclass(slots=True)
