@@ -488,7 +488,7 @@ BAD_FILES = {
     "nested": (b"[" * 200_000, "a timeline without slices and counters"),
     "gzip cut off": (gzip.compress(json.dumps(legacy.document()).encode())[:300], "the gzip data is damaged"),
     "parquet file": (b"PAR1" + b"\0" * 20, "one table of a profile"),
-    "zip": (b"PK\x03\x04....", "a zip archive"),
+    "zip": (b"PK\x03\x04....", "the archive is damaged"),
     "wrong encoding": ('{"a": 1}'.encode("utf-16"), "not a profile"),
 }
 

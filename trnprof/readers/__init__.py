@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from sim.errors import InputError
 from sim.trace import Trace
 from sim.tracefile import INDEX
+from trnprof.readers import unpack
 from trnprof.readers.parquet import TABLE_FILE
 from trnprof.readers.receipt import losses
 
-HEAD_BYTES = 65_536
-GZIP_LIMIT = 8 << 30
-"""Bytes that a compressed profile may unpack to."""
-
 SUPPORTED = (
     "a trace directory, a Neuron Explorer Parquet directory, "
-    "a neuron-profile JSON, a Chrome or Perfetto trace (files also .gz)"
+    "a neuron-profile JSON, a Chrome or Perfetto trace; compressed (gzip, zstd, lz4, bzip2) or in a zip or tar archive"
 )
 
-_ARCHIVES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\x28\xb5\x2f\xfd": "zstd-compressed"}
 _DEPTH = 5
+_MARK = b"\xef\xbb\xbf"
+_KEY_BYTES = 256
+"""More than the name of the list of events and the spaces behind it take."""
 
 
 def open(path: str | os.PathLike[str], *, strict: bool = False) -> Trace:
@@ -53,35 +51,56 @@ def _open_file(path: Path) -> Trace:
     from trnprof.readers import captures, chrome, legacy, perfetto
     from trnprof.readers.chrome_events import is_chrome
 
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    if not head:
-        raise InputError(f"{path}: an empty file")
-    captures.refuse_capture(head, path)
-    if head.startswith(b"PAR1"):
-        raise InputError(f"{path}: one table of a profile", remedy=f"open the directory: {path.parent}")
-    for magic, name in _ARCHIVES.items():
-        if head.startswith(magic):
-            raise InputError(f"{path}: {name}", remedy="unpack it first")
-    data = _gunzip(path) if head.startswith(captures.GZIP) else path.read_bytes()
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    if perfetto.is_perfetto(data[:HEAD_BYTES]):
-        return perfetto.read(data, str(path))
-    if data[:HEAD_BYTES].lstrip()[:1] not in (b"{", b"["):
-        raise InputError(f"{path}: not a profile", remedy=f"what opens: {SUPPORTED}")
-    return chrome.read(data, str(path)) if is_chrome(data) else legacy.read(data, str(path))
+    with unpack.opened(path) as source:
+        head = source.head
+        if not head:
+            raise InputError(f"{path}: an empty file")
+        captures.refuse_capture(head, path)
+        unpack.refuse(head, path)
+        if unpack.is_archive(head):
+            return _open_archive(path, unpack.unpacked(path, source))
+        if head.startswith(b"PAR1"):
+            raise InputError(f"{path}: one table of a profile", remedy=f"open the directory: {path.parent}")
+        if head.startswith(_MARK):
+            head = source.read(len(_MARK)) and head[len(_MARK) :]
+        if perfetto.is_perfetto(head):
+            return perfetto.read(source.rest(), str(path))
+        if head.lstrip()[:1] not in (b"{", b"["):
+            raise InputError(f"{path}: not a profile", remedy=f"what opens: {SUPPORTED}")
+        if is_chrome(head):
+            return chrome.read(source.rest(), str(path))
+        try:
+            return legacy.read(source, str(path))
+        except InputError:
+            if not _lists_events(path):
+                raise
+    with unpack.opened(path) as source:
+        return chrome.read(source.rest(), str(path))
 
 
-def _gunzip(path: Path) -> bytes:
-    try:
-        with gzip.open(path) as file:
-            data = file.read(GZIP_LIMIT + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
-        raise InputError(f"{path}: the gzip data is damaged or cut off: {fault}") from None
-    if len(data) > GZIP_LIMIT:
-        raise InputError(f"{path}: unpacks to more than {GZIP_LIMIT >> 30} GiB", remedy="convert it to Parquet")
-    return data
+def _lists_events(path: Path) -> bool:
+    """Whether a list of events comes later in a file than its head."""
+    from trnprof.readers.chrome_events import is_chrome
+
+    kept = b"{"
+    with unpack.opened(path) as source:
+        while data := source.read():
+            if is_chrome(kept + data):
+                return True
+            kept = b"{" + data[-_KEY_BYTES:]
+    return False
+
+
+def _open_archive(path: Path, folder: Path) -> Trace:
+    """The trace in an unpacked archive: its tables, or its only file."""
+    files = [entry for entry in sorted(folder.rglob("*")) if entry.is_file()]
+    if len(files) == 1 and not _trace_directories(folder):
+        trace = _open_file(files[0])
+    elif files:
+        trace = _open_directory(folder)
+    else:
+        raise InputError(f"{path}: an archive without files")
+    return replace(trace, meta=replace(trace.meta, source=str(path)))
 
 
 def _open_directory(path: Path) -> Trace:

@@ -22,19 +22,21 @@ _RUN = 4096
 _DAMAGE = 2000
 """Damaged places after which a file is given up."""
 
-_STRING = rb'"(?:[^"\\\n]++|\\.)*+"'
+STRING = rb'"(?:[^"\\\n]++|\\.)*+"'
 
 
 def _nested(depth: int) -> bytes:
-    """A pattern of whole objects and lists, nested up to a depth."""
-    inner = rb'[^"{}\[\]]++|' + _STRING
+    """A pattern of what lies in whole objects and lists, nested up to a depth."""
+    inner = rb'[^"{}\[\]]++|' + STRING
     value = inner
     for _ in range(depth):
         value = inner + rb"|\{(?:" + value + rb")*+\}|\[(?:" + value + rb")*+\]"
-    return rb"\{(?:" + value + rb")*+\}"
+    return value
 
 
-_EVENT = re.compile(_nested(_NESTING))
+NESTED_OBJECT = rb"\{(?:" + _nested(_NESTING) + rb")*+\}"
+NESTED_LIST = rb"\[(?:" + _nested(_NESTING) + rb")*+\]"
+_EVENT = re.compile(NESTED_OBJECT)
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _GAP = re.compile(rb"[\s,]*+")
 _NEXT = re.compile(rb",\s*(?=\{)")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from sim.errors import InputError
-from trnprof.readers import captures
+from trnprof.readers import captures, unpack
 from trnprof.readers.chrome_events import is_chrome
 from trnprof.readers.perfetto import is_perfetto
 
@@ -68,16 +68,24 @@ def inspect(path: str | Path) -> Inspection:
     if captures.is_dump(head):
         facts = captures.ntff_facts(captures.undump(head))
         return Inspection(str(place), "a hex dump, in text, of an NTFF", size, facts, (), captures.dump_command(place))
-    return Inspection(str(place), _kind(head), size, {})
+    return _packed(place, size)
+
+
+def _packed(place: Path, size: int) -> Inspection:
+    """What is behind the compression, and the members of an archive."""
+    try:
+        with unpack.opened(place) as source:
+            packing = "".join(f"{codec} of " for codec in source.codecs)
+            if not unpack.is_archive(source.head):
+                return Inspection(str(place), packing + _kind(source.head), size, {})
+            kind = "a zip archive" if source.head.startswith(unpack.ZIP) else "a tar archive"
+            parts = [Part(name, length) for name, length in unpack.listed(place, source)]
+            return Inspection(str(place), packing + kind, size, {}, tuple(parts))
+    except InputError as fault:
+        return Inspection(str(place), "compressed or an archive, damaged", size, {"damage": str(fault)})
 
 
 def _kind(head: bytes) -> str:
-    if head.startswith(captures.GZIP):
-        try:
-            unpacked = zlib.decompressobj(31).decompress(head, HEAD_BYTES)
-        except zlib.error:
-            return "gzip, damaged"
-        return f"gzip of {_kind(unpacked)}" if unpacked[:2] != captures.GZIP else "gzip of gzip"
     if head.startswith(b"PAR1"):
         return "a Parquet table"
     if is_perfetto(head):

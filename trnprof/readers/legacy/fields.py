@@ -1,11 +1,9 @@
-"""Columns out of typed rows; each distinct value of a field is looked at once."""
+"""Columns out of typed rows, batch by batch; each distinct value of a field in a batch is looked at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import compress
 from operator import add, attrgetter
 from typing import Any
 
@@ -13,26 +11,36 @@ import numpy as np
 
 from sim.trace import Strings
 from trnprof.readers.clock import Clock
+from trnprof.readers.draft import Columns, size, take
 from trnprof.readers.legacy.rows import Row, storable
-from trnprof.readers.receipt import Receipt
+from trnprof.readers.receipt import Receipt, total
 
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 
-
-@dataclass(slots=True)
-class Timed:
-    """Rows with usable times, in the file's unit."""
-
-    rows: list[Any]
-    start: list[float]
-    end: list[float]
-
-    def keep(self, kept: Sequence[bool]) -> Timed:
-        return Timed(*(list(compress(values, kept)) for values in (self.rows, self.start, self.end)))
+START, END = "_start", "_end"
+"""Columns of times in the file's unit: int64, or Python's numbers where one is a fraction or needs more bits."""
 
 
-def timed(rows: list[Any], table: str, receipt: Receipt) -> Timed:
-    """The rows with usable times; the others are set aside with the reason."""
+class Gathered:
+    """The columns of a table while its batches come in."""
+
+    def __init__(self) -> None:
+        self._parts: list[Columns] = []
+
+    def add(self, columns: Columns) -> None:
+        if columns:
+            self._parts.append(columns)
+
+    def whole(self) -> Columns:
+        """All batches in one; empty when there was none."""
+        if not self._parts:
+            return {}
+        parts, self._parts = self._parts, []
+        return {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+
+
+def timed(rows: list[Any], table: str, receipt: Receipt) -> tuple[list[Any], Columns]:
+    """The rows with usable times, and these; the others are set aside with the reason."""
     start, length = values(rows, "timestamp"), values(rows, "duration")
     whole = {*map(type, start), *map(type, length)} <= {int}
     if not whole or min(length, default=0) < 0:
@@ -41,24 +49,39 @@ def timed(rows: list[Any], table: str, receipt: Receipt) -> Timed:
             receipt.set_aside(table, fault)
         rows = [row for row, fault in zip(rows, faults, strict=True) if not fault]
         start, length = values(rows, "timestamp"), values(rows, "duration")
-    return Timed(rows, start, list(map(add, start, length)))
+    return rows, {START: times(start), END: times(list(map(add, start, length)))}
 
 
-def within(found: Timed, table: str, clock: Clock, receipt: Receipt) -> Timed:
-    """The rows whose times fit 64-bit ps."""
-    fits = clock.fit(found.start) & clock.fit(found.end)
+def times(numbers: list[Any]) -> np.ndarray:
+    """Times as int64, else as Python's own numbers."""
+    if {*map(type, numbers)} <= {int}:
+        try:
+            return np.array(numbers, np.int64)
+        except OverflowError:
+            pass
+    return np.array(numbers, object)
+
+
+def within(columns: Columns, table: str, clock: Clock, receipt: Receipt) -> Columns:
+    """The rows whose times fit 64-bit ps, with `start_ps` and `end_ps`."""
+    if not columns:
+        return {}
+    fits = clock.fit(columns[START]) & clock.fit(columns[END])
     receipt.set_aside(table, "lie beyond 64-bit picoseconds", int((~fits).sum()))
-    kept = found if fits.all() else found.keep(fits.tolist())
-    if {*map(type, kept.start), *map(type, kept.end)} <= {int}:
-        receipt.read_time(table, (sum(kept.end) - sum(kept.start)) * clock.unit_ps)
+    kept = columns if fits.all() else take(columns, fits)
+    start, end = kept.pop(START), kept.pop(END)
+    exact = all(given.dtype != object or {*map(type, given)} <= {int} for given in (start, end))
+    kept |= {"start_ps": clock.points(start), "end_ps": clock.points(end)}
+    if exact:
+        receipt.read_time(table, total(kept["end_ps"] - kept["start_ps"]))
     return kept
 
 
-def moments(rows: list[Any], table: str, clock: Clock, receipt: Receipt) -> Timed:
+def moments(columns: Columns, table: str, clock: Clock, receipt: Receipt) -> Columns:
     """The rows with usable times of a table that is shown row by row."""
-    found = within(timed(rows, table, receipt), table, clock, receipt)
-    receipt.show(table, len(found.rows))
-    receipt.show_time(table, sum(clock.points(found.end).tolist()) - sum(clock.points(found.start).tolist()))
+    found = within(columns, table, clock, receipt)
+    receipt.show(table, size(found))
+    receipt.show_time(table, total(found["end_ps"] - found["start_ps"]) if found else 0)
     return found
 
 
@@ -74,6 +97,10 @@ def ints(rows: Sequence[Any], name: str) -> np.ndarray:
         return np.array([clipped(getattr(row, name)) for row in rows], np.int64)
 
 
+def floats(rows: Sequence[Any], name: str) -> np.ndarray:
+    return np.array(values(rows, name), np.float64)
+
+
 def clipped(value: Any) -> int:
     """The value within 64 bits; text that is no number counts as 0."""
     try:
@@ -84,7 +111,7 @@ def clipped(value: Any) -> int:
 
 def texts(rows: Sequence[Any], name: str, strings: Strings) -> np.ndarray:
     """A text field as codes; blank is none."""
-    return by_value(rows, name, lambda text: strings.code(storable(text.strip()) or None))
+    return by_value(rows, name, lambda text: strings.code(storable(text.strip()) or None)).astype(np.int32)
 
 
 def by_value(rows: Sequence[Any], name: str, function: Callable[[Any], int]) -> np.ndarray:

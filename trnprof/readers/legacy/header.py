@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sim.trace import Meta
-from trnprof.readers.legacy.rows import Document, storable
+from trnprof.readers.legacy.rows import About, storable
 
 _MACHINE = {
     "pe_clock_freq": "tensor_engine_clock_freq",
@@ -18,7 +18,7 @@ _MACHINE = {
 """Legacy metadata names and Explorer's."""
 
 
-def header(document: Document, path: str) -> Meta:
+def header(document: About, path: str) -> Meta:
     """The meta of a document, without window and notes."""
     summary, metadata = first(document.summary), first(document.metadata)
     machine = machine_of(metadata)
@@ -42,7 +42,7 @@ def first(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
 
 
-def total_seconds(document: Document) -> float | None:
+def total_seconds(document: About) -> float | None:
     """The total time that the profile reports."""
     total = number(first(document.summary).get("total_time"))
     return total if total and 0 < total < 1e6 else None
@@ -71,7 +71,7 @@ def device_of(instance: str, machine: dict[str, float]) -> str:
     return {(2.8, 1.4): "trn1", (2.4, 1.2): "trn2"}.get(clocks, "unknown")
 
 
-def _kernel(document: Document) -> str:
+def _kernel(document: About) -> str:
     """The kernel's name: the NEFF's, or its folder's where the file is just called graph."""
     profile = first(document.profile_info)
     name = first(document.neff_header).get("network_name") or profile.get("neff_name") or profile.get("profile_name")
@@ -79,6 +79,6 @@ def _kernel(document: Document) -> str:
     return storable(path.parent.name if path.stem in ("graph", "file") and path.parent.name else path.stem)
 
 
-def _tool(document: Document, summary: dict[str, Any]) -> str:
+def _tool(document: About, summary: dict[str, Any]) -> str:
     version = first(document.profile_info).get("profiler_version") or summary.get("profiler_version") or ""
     return storable(f"neuron-profile {version}".strip())

@@ -1,18 +1,18 @@
 """Rows of the legacy profile JSON, decoded to typed records.
 
-A row lacks the keys that do not apply to it. Files that are sound are decoded in one pass; otherwise row by row, so
-that a row of the wrong shape is set aside alone.
+A row lacks the keys that do not apply to it. Rows that are sound are decoded a batch at a time; otherwise one by one,
+so that a row of the wrong shape is set aside alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from sim.errors import InputError
+from trnprof.readers.legacy.stream import Batch, broken
 from trnprof.readers.receipt import Receipt
 
 Number = int | float
@@ -113,16 +113,9 @@ class TensorRow(msgspec.Struct, gc=False):
     load_to_sbuf_total_size_bytes: int = 0
 
 
-class Document(msgspec.Struct, gc=False):
-    """The tables that a trace has a place for; a table without rows is absent."""
+class About(msgspec.Struct, gc=False):
+    """The tables that say what the profile is of; few rows each."""
 
-    instruction: list[InstructionRow] = []
-    dma: list[DmaRow] = []
-    semaphore_update: list[SemaphoreRow] = []
-    pending_dma: list[PendingRow] = []
-    ham: list[ThrottleRow] = []
-    dma_throughput: list[ThroughputRow] = []
-    instruction_usage: list[dict[str, Any]] = []
     dma_queues_info: list[QueueRow] = []
     neff_node: list[TensorRow] = []
     summary: list[dict[str, Any]] = []
@@ -132,45 +125,43 @@ class Document(msgspec.Struct, gc=False):
     profile_info: list[dict[str, Any]] = []
 
 
-CARRIED = frozenset((*Document.__struct_fields__, "terminology", "summary_groups", "summary_group_order"))
-"""Tables with a place in the trace, and those that only explain them."""
+EXPLAIN = frozenset(("terminology", "summary_groups", "summary_group_order"))
+"""Tables that only explain the others."""
 
-_KINDS: dict[str, Any] = {
+KINDS: dict[str, Any] = {
     "instruction": InstructionRow,
     "dma": DmaRow,
     "semaphore_update": SemaphoreRow,
     "pending_dma": PendingRow,
     "ham": ThrottleRow,
     "dma_throughput": ThroughputRow,
+    "instruction_usage": dict[str, Any],
     "dma_queues_info": QueueRow,
     "neff_node": TensorRow,
+    **dict.fromkeys(("summary", "metadata", "warnings", "neff_header", "profile_info"), dict[str, Any]),
 }
+"""Tables with a place in the trace, and what a row of them is."""
 
 
-def decode(data: bytes, path: str, receipt: Receipt) -> Document:
-    """The document of a profile; InputError says at which byte JSON breaks off."""
+def decode(batch: Batch, path: str, receipt: Receipt) -> list[Any]:
+    """The rows of a batch; those of the wrong shape are set aside alone. InputError where JSON breaks off."""
+    kind = KINDS[batch.table]
     try:
-        document = msgspec.json.decode(data, type=Document)
+        rows = msgspec.json.decode(batch.text, type=list[kind])
     except (msgspec.DecodeError, RecursionError):
-        return _row_by_row(parse(data, path), path, receipt)
-    for table in Document.__struct_fields__:
-        receipt.read(table, len(getattr(document, table)))
-    return document
+        rows = _one_by_one(parse(batch, path), batch.table, receipt)
+    receipt.read(batch.table, batch.rows)
+    return rows
 
 
-def parse(data: bytes, path: str) -> Any:
+def parse(batch: Batch, path: str) -> list[Any]:
     """JSON, with NaN and Infinity allowed, which Python's own writer produces."""
     try:
-        document = json.loads(data.decode("utf-8", "replace"))
-        return _storable(document) if b"\\ud" in data.lower() else document
+        rows = json.loads(batch.text.decode("utf-8", "replace"))
+        return _storable(rows) if b"\\ud" in batch.text.lower() else rows
     except json.JSONDecodeError as fault:
-        at = len(fault.doc[: fault.pos].encode())
-        at_the_end = fault.pos >= len(fault.doc.rstrip()) or fault.msg.startswith("Unterminated")
-        whole = "cut off" if at_the_end else "not valid"
-        raise InputError(
-            f"{path}: the JSON is {whole} at byte {at} (line {fault.lineno}): {fault.msg}",
-            remedy="write it again with neuron-explorer view --output-format json",
-        ) from None
+        at = len(fault.doc[: fault.pos].encode()) - 1
+        raise broken(path, fault.msg, batch.at + at, batch.line + fault.lineno - 1, cut_off=False) from None
     except RecursionError:
         raise InputError(f"{path}: the JSON is nested too deeply to be a profile") from None
 
@@ -191,30 +182,16 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _row_by_row(document: Any, path: str, receipt: Receipt) -> Document:
-    if not isinstance(document, dict):
-        kind = "a Chrome trace or some other list" if isinstance(document, list) else f"a {type(document).__name__}"
-        raise InputError(f"{path}: the JSON holds {kind}; a profile is an object of tables")
-    tables: dict[str, Any] = {}
-    for table in Document.__struct_fields__:
-        rows = document.get(table) or []
-        if not isinstance(rows, list):
-            raise InputError(f"{path}: table `{table}` is a {type(rows).__name__}, not a list of rows")
-        receipt.read(table, len(rows))
-        if table in _KINDS:
-            tables[table] = _sound(rows, table, receipt)
-        else:
-            tables[table] = [row for row in rows if isinstance(row, dict)]
-            receipt.set_aside(table, "are not records", len(rows) - len(tables[table]))
-    return Document(**tables)
-
-
-def _sound(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
+def _one_by_one(rows: list[Any], table: str, receipt: Receipt) -> list[Any]:
     """The rows of the right shape."""
+    if KINDS[table] == dict[str, Any]:
+        records = [row for row in rows if isinstance(row, dict)]
+        receipt.set_aside(table, "are not records", len(rows) - len(records))
+        return records
     kept = []
     for row in rows:
         try:
-            kept.append(msgspec.convert(_whole(row), _KINDS[table], strict=False))
+            kept.append(msgspec.convert(_whole(row), KINDS[table], strict=False))
         except (msgspec.ValidationError, OverflowError) as fault:
             where = str(fault).partition("`$.")[2].rstrip("`")
             receipt.set_aside(table, f"have a wrong {where}" if where else "are not records")
@@ -232,28 +209,9 @@ def _whole(row: Any) -> Any:
     }
 
 
-def unlike(data: bytes) -> str:
-    """What JSON without instruction and DMA rows is instead of a profile."""
-    try:
-        tables = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
-        tables = {}
-    if "traceEvents" in tables:
-        return "a Chrome or Perfetto trace, which does not open yet"
+def unlike(tables: list[str]) -> str:
+    """What JSON without instruction and DMA rows is instead of a profile; by the names of its tables."""
     if any(name.startswith("n_") for name in tables):
         return "a summary (summary-json), which has no rows to show"
     names = ", ".join(sorted(tables)[:6])
     return f"JSON without instruction and DMA rows{f'; it has {names}' if names else ''}"
-
-
-def left(data: bytes) -> Iterator[tuple[str, int]]:
-    """Tables that the trace has no place for, with their rows."""
-    try:
-        tables = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
-        return
-    for table in tables.keys() - CARRIED:
-        try:
-            yield table, len(msgspec.json.decode(tables[table], type=list[msgspec.Raw]))
-        except msgspec.DecodeError:
-            yield table, 1
