@@ -86,7 +86,7 @@ def load(name: str) -> tuple[dict[str, Any], dict[str, Figure]]:
     for layer in _layers(name):
         fields |= layer
         given |= layer["figures"]
-    return fields, {id: _figure(entry, given[id]) for id, entry in catalogue().items() if id in given}
+    return fields, {id: figure(entry, given[id]) for id, entry in catalogue().items() if id in given}
 
 
 def read_device(path: Path) -> tuple[str, str, dict[str, Figure]]:
@@ -134,7 +134,8 @@ def _layers(name: str) -> list[dict[str, Any]]:
     return [*(_layers(layer["extends"]) if "extends" in layer else ()), layer]
 
 
-def _figure(entry: Entry, given: Mapping[str, Any]) -> Figure:
+def figure(entry: Entry, given: Mapping[str, Any]) -> Figure:
+    """A figure from its row in a file: value, kind and source, perhaps spread and note."""
     value, kind = given["value"], given["kind"]
     spread = given["spread"] if "spread" in given else default_spread(value, entry.unit, kind)
     return Figure(

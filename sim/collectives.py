@@ -1,0 +1,303 @@
+"""How long a collective over a fabric takes, by the runtime's own choice of algorithm.
+
+Time is a start, the hops, and a transfer that is as slow as the slower of links and memory; a part of the start is
+hidden behind the transfer. Beyond a node a collective is done in stages: scattered inside, exchanged between, gathered
+inside (internode-collective-comm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sim.errors import InputError
+from sim.fabrics import Fabric, Group, Level, Spans, members, spans
+from sim.loads import KINDS, LOADS, Load, Part, load, serves
+
+PS = 10**12
+US = 10**6
+"""ps in a microsecond."""
+MEGA = 1e6
+ALGORITHMS = tuple(LOADS)
+OUTER = ("ring", "rdh", "mesh")
+"""What there is between nodes (internode-collective-comm)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One part of a collective: between the ranks of a node, or between units of an outer level."""
+
+    kind: str
+    level: str
+    algorithm: str
+    members: int
+    load: Load
+    hops_ps: int
+    link_ps: int
+    memory_ps: int
+    outside: bool
+
+    @property
+    def transfer_ps(self) -> int:
+        return max(self.link_ps, self.memory_ps)
+
+    @property
+    def duration_ps(self) -> int:
+        return self.hops_ps + self.transfer_ps
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """What the links of one level do during an exchange."""
+
+    level: str
+    bytes: float
+    """Over the busiest link of a chip."""
+    busy_ps: int
+    share: float
+    """Of the exchange's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One collective over one group."""
+
+    kind: str
+    size_bytes: int
+    ranks: int
+    duration_ps: int
+    """From the first arrival to the last completion."""
+    algorithm: str
+    """Inside the node, then of each outer level: `kangaring+rdh`."""
+    steps: int
+    bytes_on_wire: int
+    """That a rank sends to others."""
+    links: tuple[LinkUse, ...]
+    stages: tuple[Stage, ...]
+    start_ps: int
+    """Of `duration_ps`: before the first byte, as far as it is not hidden."""
+    memory_bytes: int
+    """That a rank reads and writes in HBM."""
+    memory_share: float
+    """Of the rank's HBM bandwidth, on average while it lasts."""
+
+
+def exchange(
+    kind: str,
+    size_bytes: int,
+    fabric: Fabric,
+    group: Group | Sequence[int] | None = None,
+    algorithm: str | None = None,
+    *,
+    element_bytes: int = 2,
+    variable: bool = False,
+) -> Exchange:
+    """Time and traffic of one collective.
+
+    size_bytes    : the whole buffer: of an all-gather the result, of a reduce-scatter the source, else what a rank has
+    group         : its ranks; everyone where none is given
+    algorithm     : inside the node, or `inside+outside`; the runtime's choice where none is given
+    element_bytes : of the dtype; folding single bytes takes longer
+    variable      : lengths that only the run tells
+    raises        : InputError for an unknown kind or algorithm, or one that cannot do it
+    """
+    if kind not in KINDS:
+        raise InputError(f"collective: {kind!r} is unknown", remedy=f"known: {', '.join(KINDS)}")
+    if size_bytes < 0:
+        raise InputError(f"{kind}: {size_bytes} bytes")
+    ranks, lies = members(fabric, group), spans(fabric, group)
+    stages = (
+        tuple(_stages(kind, float(size_bytes), fabric, lies, _asked(algorithm), element_bytes)) if ranks > 1 else ()
+    )
+    return _joined(kind, size_bytes, ranks, fabric, stages, variable)
+
+
+def _asked(algorithm: str | None) -> tuple[str | None, str | None]:
+    inside, _, outside = (algorithm or "").partition("+")
+    for name in (inside, outside):
+        if name and name not in ALGORITHMS:
+            raise InputError(f"algorithm: {name!r} is unknown", remedy=f"known: {', '.join(ALGORITHMS)}")
+    return inside or None, outside or None
+
+
+def _joined(kind: str, size: int, ranks: int, fabric: Fabric, stages: Sequence[Stage], variable: bool) -> Exchange:
+    device = fabric.device
+    base = device["cc.base"] if stages else 0
+    extra = sum(
+        device[id]
+        for id, paid in (("cc.base_inter", any(s.outside for s in stages)), ("cc.base_variable", variable))
+        if paid
+    )
+    transfer = sum(stage.transfer_ps for stage in stages)
+    hidden = device["cc.hidden"] * min(base * US, transfer)
+    start = round((base + extra) * US - hidden)
+    duration = start + sum(stage.duration_ps for stage in stages)
+    touched = sum(stage.load.moved for stage in stages)
+    return Exchange(
+        kind=kind,
+        size_bytes=size,
+        ranks=ranks,
+        duration_ps=duration,
+        algorithm="+".join(dict.fromkeys(stage.algorithm for stage in stages)) or "none",
+        steps=sum(stage.load.steps for stage in stages),
+        bytes_on_wire=round(size * _sent(kind, ranks)),
+        links=tuple(_uses(stages, duration)),
+        stages=tuple(stages),
+        start_ps=start,
+        memory_bytes=round(touched),
+        memory_share=min(1.0, touched / fabric.memory_rate / (duration / PS)) if duration else 0.0,
+    )
+
+
+def _sent(kind: str, ranks: int) -> float:
+    """Bytes that a rank sends, as a multiple of the buffer."""
+    if kind in ("permute", "broadcast"):
+        return float(ranks > 1)
+    return (2 if kind == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+def _uses(stages: Sequence[Stage], duration: int) -> Iterator[LinkUse]:
+    for level in dict.fromkeys(stage.level for stage in stages if stage.load.link):
+        inside = [stage for stage in stages if stage.level == level]
+        busy = sum(stage.link_ps for stage in inside)
+        yield LinkUse(level, sum(stage.load.link for stage in inside), busy, busy / duration if duration else 0.0)
+
+
+def _stages(
+    kind: str, n: float, fabric: Fabric, lies: Spans, asked: tuple[str | None, str | None], element: int
+) -> Iterator[Stage]:
+    """The stages in their order: inside first where data shrinks, outside first where it grows."""
+    inner, outer = _split(fabric, lies)
+    make = _Maker(fabric, lies, asked, element)
+    if not outer:
+        yield make.inside(kind, n, inner)
+        return
+    gathered = {"all_reduce": "all_gather", "broadcast": "all_gather"}.get(kind)
+    scattered = {"all_reduce": "reduce_scatter"}.get(kind)
+    if inner.ranks > 1 and (scattered or kind in ("reduce_scatter", "all_to_all")):
+        yield make.inside(scattered or kind, n, inner)
+    yield from make.between(kind, n, inner, outer)
+    if inner.ranks > 1 and (gathered or kind == "all_gather"):
+        yield make.inside(gathered or kind, n, inner)
+
+
+def _split(fabric: Fabric, lies: Spans) -> tuple[Part, list[tuple[Level, int]]]:
+    """The part inside a node, and the levels beyond it that the group spans."""
+    first = bool(fabric.levels) and not fabric.levels[0].outside
+    chips = lies.units[0] if first else 1
+    inner = Part(lies.in_chip, chips, fabric.levels[0] if chips > 1 else None)
+    beyond = [(level, units) for level, units in zip(fabric.levels, lies.units) if units > 1]
+    return inner, beyond[1:] if chips > 1 else beyond
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the stages of one collective."""
+
+    fabric: Fabric
+    lies: Spans
+    asked: tuple[str | None, str | None]
+    element: int
+
+    def inside(self, kind: str, n: float, part: Part) -> Stage:
+        name = self.asked[0] or self._chosen(kind, n, part)
+        self._check(kind, name, part)
+        asks = load(kind, name, part, n)
+        device = self.fabric.device
+        rate = part.level.rate if part.level is not None else None
+        level = "chip" if part.level is None else part.level.name
+        memory = self._memory(kind, name, asks)
+        return self._stage(kind, level, name, part.ranks, asks, rate, device["cc.alpha_ring"], memory)
+
+    def _check(self, kind: str, name: str, part: Part) -> None:
+        if not serves(kind, name, part):
+            able = ", ".join(other for other in ALGORITHMS if serves(kind, other, part))
+            where = f"{part.local} ranks in each of {part.chips} chips"
+            raise InputError(f"{kind}: no {name} over {where}", remedy=f"there is {able}")
+
+    def _chosen(self, kind: str, n: float, part: Part) -> str:
+        """The runtime's choice by size (intranode-collective-comm), among what it has and what serves."""
+        device = self.fabric.device
+        order = ["kangaring", "ring"]
+        if n < device["cc.rdh_kanga_switch"] * MEGA:
+            order.insert(0, "rdh")
+        if n < device["cc.mesh_rdh_switch"] * MEGA or kind in ("all_to_all", "permute"):
+            order.insert(0, "mesh")
+        if n < device["cc.one_step_switch"] * MEGA:
+            order.insert(0, "one-step mesh")
+        has = self.fabric.algorithms or ALGORITHMS
+        return next(name for name in order if name in has and serves(kind, name, part))
+
+    def _memory(self, kind: str, algorithm: str, asks: Load) -> float:
+        """Seconds that reads and writes take."""
+        device = self.fabric.device
+        share = device["cc.hbm_share"] * {
+            "mesh": device["cc.mesh_share"],
+            "one-step mesh": device["cc.mesh_share"],
+            "rdh": device["cc.rdh_share"],
+        }.get(algorithm, 1.0)
+        slower = device["cc.byte_reduction"] - 1 if self.element == 1 else 0.0
+        touched = asks.moved + slower * asks.reduced
+        if kind == "permute":
+            share = device["cc.hbm_share"] * device["cc.permute_channels"] / device["cc.channels"]
+        return touched / (share * self.fabric.memory_rate)
+
+    def between(self, kind: str, n: float, inner: Part, outer: Sequence[tuple[Level, int]]) -> Iterator[Stage]:
+        """Stages beyond the node: scattering goes outwards, gathering inwards, what does neither crosses each level."""
+        if kind == "permute":
+            yield self._outer(kind, n, inner, *outer[-1])
+        elif kind in ("all_to_all", "broadcast"):
+            size = n if kind == "all_to_all" else n / inner.ranks
+            for level, units in reversed(outer):
+                yield self._outer(kind, size, inner, level, units)
+        else:
+            yield from self._folded(kind, n / inner.ranks, inner, outer)
+
+    def _folded(self, kind: str, n: float, inner: Part, outer: Sequence[tuple[Level, int]]) -> Iterator[Stage]:
+        (level, units), beyond = outer[0], outer[1:]
+        if not beyond:
+            yield self._outer(kind, n, inner, level, units)
+            return
+        if kind != "all_gather":
+            yield self._outer("reduce_scatter", n, inner, level, units)
+        yield from self._folded(kind, n / units, inner, beyond)
+        if kind != "reduce_scatter":
+            yield self._outer("all_gather", n, inner, level, units)
+
+    def _outer(self, kind: str, n: float, inner: Part, level: Level, units: int) -> Stage:
+        """The fastest of what serves ("we simply choose the most optimal one for each communication stage")."""
+        part, most = Part(1, units, level), self.fabric.device["cc.mesh_units"]
+        if self.asked[1]:
+            self._check(kind, self.asked[1], part)
+            return self._crossing(kind, self.asked[1], n, inner.local, part)
+        has = [name for name in self.fabric.algorithms or OUTER if name != "mesh" or units <= most]
+        made = [self._crossing(kind, name, n, inner.local, part) for name in has if serves(kind, name, part)]
+        return min(made, key=lambda stage: stage.duration_ps)
+
+    def _crossing(self, kind: str, name: str, n: float, many: int, part: Part) -> Stage:
+        device, level = self.fabric.device, part.level
+        asks = load(kind, name, part, n)
+        asks = replace(asks, link=asks.link * many)
+        hop, rate = device["cc.alpha_ring"], level.rate
+        if level.outside:
+            hop = device["cc.alpha_inter"]
+            crowd = {"mesh": "cc.efa_mesh_share", "rdh": "cc.efa_rdh_share"}.get(name)
+            rate *= device["cc.efa_share"] * (device[crowd] if crowd else 1.0)
+        memory = asks.moved / (device["cc.hbm_share"] * self.fabric.memory_rate)
+        return self._stage(kind, level.name, name, part.chips, asks, rate, hop, memory, level.outside)
+
+    def _stage(
+        self,
+        kind: str,
+        level: str,
+        name: str,
+        count: int,
+        asks: Load,
+        rate: float | None,
+        hop: float,
+        memory: float,
+        outside: bool = False,
+    ) -> Stage:
+        link = asks.link * self.lies.sharing / rate if rate else 0.0
+        times = (round(asks.steps * hop * US), round(link * PS), round(memory * PS))
+        return Stage(kind, level, name, count, asks, *times, outside)
