@@ -196,6 +196,8 @@ def test_the_command_prints_tables_and_writes_both_files(tmp_path, capsys):
     said = capsys.readouterr()
     assert "our kernels" in said.out.replace("own", "our") and "not compared (1)" in said.out
     assert "nkibench-trn1-silu-base" in said.err
+    classes = said.out.partition("bound class\n")[2].splitlines()[1].split("  ")
+    assert [word.strip() for word in classes if word][-2:] == ["compute", "compute"]
     assert cli.main(["validate", "--only", "silu-base", "--json", "-o", str(data)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(data.read_text())
     text = page.read_text()

@@ -3,7 +3,7 @@
 The resource that needs its ceiling longest leads (`trnprof.demand`); with perfect overlap the region would last just
 that long. A bound's score is its share of the region's time:
 
-compute           the leading engine's work, without the fixed cost of its instructions
+compute           the leading engine's work at its full clock, without the fixed cost of short instructions
 memory_bandwidth  bytes at the HBM or DMA roof, or the DMA engines at work, whichever is longer
 memory_capacity   the part of that which is spills and reloads, all of it when memory would not lead without them;
                   and waits for a buffer, the leader idle, while SBUF or PSUM is nearly full; all of it when the
@@ -13,7 +13,9 @@ latency           what the leader's ceiling, buffers and exposed collectives lea
                   costs; or DMA triggers on one engine, when these take longer
 
 The largest score names the bound, so wherever anything works there is one, and the margin to the runner-up says how
-sure it is. Where nothing works, or nothing of a NeuronCore (a general timeline), there is no verdict.
+sure it is. Scores closer than `TIE` are level: no figure is known that well, and the roof of a resource, which nothing
+in the kernel can lift, is named before what is left of the time. Where nothing works, or nothing of a NeuronCore (a
+general timeline), there is no verdict.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from sim.figures import SPREADS
 from sim.trace import Trace
 from trnprof.demand import MEMORY, NETWORK, Demand, demand
 from trnprof.evidence import Evidence, argue, known_work
@@ -31,6 +34,9 @@ from trnprof.work import Index
 
 BOUNDS = ("compute", "memory_bandwidth", "memory_capacity", "network", "latency")
 """In the order in which equal scores are decided."""
+
+TIE = SPREADS["measured"]
+"""Scores this close to the largest are level with it: two readings of one instruction differ by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Verdict:
     share: float | None
     """The bound's score, 0-1 of the region's time."""
     margin: float | None
-    """By how much it leads the runner-up, 0-1."""
+    """By how much it leads the runner-up, 0-1; 0 where the two are level."""
     runner_up: str | None
     engine: str | None
     """TensorE, VectorE, …: the engine that a compute bound names, None for the others."""
@@ -94,14 +100,13 @@ def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
     needed = demand(index, roofs, region)
     works = bool(needed.time_ps and known_work(index, region))
     scores = score(needed) if works else dict.fromkeys(BOUNDS, 0.0)
-    # What does not fit cannot run at all, however busy it would be.
-    ranked = sorted(BOUNDS, key=lambda name: (-scores[name], needed.overfull and name != "memory_capacity"))
+    ranked = _ranked(scores, needed.overfull)
     bound, runner_up = ranked[:2] if works else (None, None)
     return Verdict(
         region=region.name,
         bound=bound,
         share=scores[bound] if bound else None,
-        margin=scores[bound] - scores[runner_up] if bound and runner_up else None,
+        margin=max(0.0, scores[bound] - scores[runner_up]) if bound and runner_up else None,
         runner_up=runner_up,
         engine=ENGINE_WORDS[needed.engine] if bound == "compute" else None,
         cause=_cause(needed) if bound == "latency" else None,
@@ -116,6 +121,15 @@ def judge(index: Index, roofs: Machine, region: Region) -> Verdict:
         time_ps=region.work.time_ps,
         estimated=index.trace.meta.is_simulation,
     )
+
+
+def _ranked(scores: dict[str, float], overfull: bool) -> list[str]:
+    """The bounds by score, after the one that is named: the first in `BOUNDS` of those that are level."""
+    # What does not fit cannot run at all, however busy it would be.
+    rest = sorted(BOUNDS, key=lambda name: (-scores[name], overfull and name != "memory_capacity"))
+    level = [name for name in BOUNDS if scores[name] >= scores[rest[0]] - TIE]
+    named = rest[0] if overfull else level[0]
+    return [named, *(name for name in rest if name != named)]
 
 
 def score(needed: Demand) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """How long a region needed each ceiling, and what filled the time in which it needed none.
 
 A resource is an engine, the path to memory, or the links. Its time at the ceiling is what it would need alone: an
-engine's work without the fixed cost of its instructions, bytes at the roof or DMA engines at work. With perfect
-overlap a region would last as long as the largest of these; all that it lasts longer is lost.
+engine's work at its full clock, without the fixed cost of instructions for which that is the larger part; bytes at the
+roof or DMA engines at work. With perfect overlap a region would last as long as the largest of these; all that it
+lasts longer is lost.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Demand:
     lost: dict[str, int]
     """The rest of the leader's lost time, by what went on: `LOSSES`, each ps once."""
     cold_ps: int
-    """TensorE at work with its clock down."""
+    """TensorE at work with its clock down; what that stretched its work by is below its ceiling."""
     transpose_ps: int
     sbuf_peak: float | None
     """0-1, None when the profile does not tell."""
@@ -92,12 +93,16 @@ LOSSES = {
     "transfer": "data moves",
     "slow_dma": "DMAs run below their roof",
     "fixed": "short instructions pay their fixed cost",
+    "cold": "TensorE's clock is down",
     "issue": "DMAs are described and triggered",
     "table": "an activation table loads",
     "dma_latency": "a DMA is under way and moves no byte",
     "elsewhere": "other parts of the kernel work",
     "quiet": "nothing is seen to work",
 }
+
+_BELOW = {MEMORY: "slow_dma", Engine.TENSOR: "cold"}
+"""Why a leader at work is below its ceiling; else it is the fixed cost of instructions."""
 
 
 def demand(index: Index, machine: Machine, region: Region) -> Demand:
@@ -107,7 +112,9 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
     spans[MEMORY] = _own(region, merge(*dma_spans(trace, *index.local(region.transfers, region.packets))))
     spans[NETWORK] = _own(region, merge(*collective_spans(index, region.rows, region.transfers)))
     active = {key: length_ps(span) for key, span in spans.items()}
+    cold, stretched = _cold_ps(trace, machine, spans[Engine.TENSOR])
     ceiling = {engine: max(0, active[engine] - _fixed_ps(index, machine, region, engine)) for engine in COMPUTE_ENGINES}
+    ceiling[Engine.TENSOR] -= stretched
     ceiling[MEMORY], limit = _memory_ps(index, machine, region, active[MEMORY])
     ceiling[NETWORK] = active[NETWORK]
     engine = _leading_engine(active, ceiling)
@@ -135,7 +142,7 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
         issue_ps=work.issue_ps[issuer],
         issuer=issuer,
         lost=_lost(index, region, spans, leader, active[leader] - ceiling[leader], _difference(idle, blocked, wired)),
-        cold_ps=_cold_ps(trace, machine, spans[Engine.TENSOR]),
+        cold_ps=cold,
         transpose_ps=_transpose_ps(index, region),
         sbuf_peak=sbuf,
         psum_peak=psum,
@@ -203,7 +210,10 @@ def _computing(index: Index, region: Region, engine: Engine) -> np.ndarray:
 
 
 def _fixed_ps(index: Index, machine: Machine, region: Region, engine: Engine) -> int:
-    """Exposed fixed cost of the instructions whose elements are known: start to next start, less the elements' time."""
+    """Exposed fixed cost of short instructions: start to next start, less the elements' time.
+
+    Short are those whose elements, where they are known, take less time than that; others are at work throughout.
+    """
     roof = machine.get(engine.name.lower())
     if engine not in FIXED_COSTS or roof is None or machine.figures is None:
         return 0
@@ -217,7 +227,8 @@ def _fixed_ps(index: Index, machine: Machine, region: Region, engine: Engine) ->
     lanes = 128
     elements_ps = ins.elements[rows] * (lanes * machine.cores / roof.value * 1e12)
     most = (machine.figures.get(FIXED_COSTS[engine]) or 0) * 1000
-    return int(np.clip(alone - elements_ps, 0, most).sum())
+    fixed = np.clip(alone - elements_ps, 0, most)
+    return int(fixed[fixed > elements_ps].sum())
 
 
 def _memory_ps(index: Index, machine: Machine, region: Region, active: int) -> tuple[int, str]:
@@ -292,7 +303,7 @@ def _lost(
         "dma_latency": [_under_way(index, region)],
         "elsewhere": [_meanwhile(index, region)],
     }
-    lost = {"slow_dma" if leader == MEMORY else "fixed": slow_ps}
+    lost = {_BELOW.get(leader, "fixed"): slow_ps}
     for name, parts in causes.items():
         taken = overlap(idle, _joined(parts))
         lost[name] = length_ps(taken)
@@ -320,19 +331,24 @@ def _under_way(index: Index, region: Region) -> Spans:
     return start, np.maximum(moved.done_ps[rows], moved.end_ps[rows])
 
 
-def _cold_ps(trace: Trace, machine: Machine, tensor: Spans) -> int:
-    """TensorE at work while its clock was down; 0 when the profile has no clock."""
+def _cold_ps(trace: Trace, machine: Machine, tensor: Spans) -> tuple[int, int]:
+    """(TensorE at work with its clock down, how much longer that took than at the full rate); 0 without a clock."""
     code = trace.strings.find("tensor_clock")
     rows = trace.counters.counter == code
     if code < 0 or not rows.any() or not tensor[0].size:
-        return 0
+        return 0, 0
     time, value = trace.counters.time_ps[rows], trace.counters.value[rows]
-    if value[0] >= COLD and machine.figures is not None and "pe.clock_cold" in machine.figures:
+    lowest = machine.figures.get("pe.clock_cold") if machine.figures is not None else None
+    if value[0] >= COLD and lowest is not None:
         # A first step up to the full rate is the end of the cold start.
-        time, value = np.insert(time, 0, min(int(tensor[0][0]), int(time[0]))), np.insert(value, 0, COLD / 2)
+        time, value = np.insert(time, 0, min(int(tensor[0][0]), int(time[0]))), np.insert(value, 0, lowest)
     until = np.append(time[1:], max(int(tensor[1][-1]), int(time[-1])))
-    cold = (value > 0) & (value < COLD)
-    return length_ps(overlap(tensor, (time[cold], until[cold])))
+    cold = stretched = 0
+    for rate in np.unique(value[(value > 0) & (value < COLD)]):
+        steps = value == rate
+        took = length_ps(overlap(tensor, (time[steps], until[steps])))
+        cold, stretched = cold + took, stretched + round(took * (1 - rate))
+    return cold, stretched
 
 
 def _transpose_ps(index: Index, region: Region) -> int:

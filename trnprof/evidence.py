@@ -84,9 +84,9 @@ def _compute(case: Case) -> Iterator[Evidence]:
     if engine == Engine.TENSOR and case.telling(needed.transpose_ps):
         clauses.append(f"{case.time(needed.transpose_ps)} of it on transposes")
     if engine == Engine.TENSOR and case.telling(needed.cold_ps):
-        clauses.append(f"{case.time(needed.cold_ps)} at a lowered clock")
-    if case.telling(active - useful):
-        clauses.append(f"{case.time(active - useful)} of it the fixed cost of its instructions")
+        clauses.append(f"{case.time(needed.cold_ps)} at a lowered clock, {case.time(active - useful)} longer for it")
+    if engine != Engine.TENSOR and case.telling(active - useful):
+        clauses.append(f"{case.time(active - useful)} of it the fixed cost of short instructions")
     others = [e for e in COMPUTE_ENGINES if e != engine and needed.active_ps[e] >= TELLING * needed.time_ps]
     others.sort(key=lambda e: -needed.active_ps[e])
     if others:
@@ -326,6 +326,7 @@ _LOSS_WORDS: dict[str, Callable[[Case], str]] = {
     "transfer": lambda case: "while data moves",
     "slow_dma": lambda case: "with DMAs active below the roof",
     "fixed": lambda case: "as the fixed cost of instructions",
+    "cold": lambda case: "to a lowered clock",
     "issue": lambda case: "while DMAs are triggered",
     "table": lambda case: "while an activation table loads",
     "dma_latency": lambda case: "with a DMA under way that moves no byte",

@@ -176,7 +176,9 @@ def bound_name(name: str | None) -> str:
 
 
 def ahead(points: int, rival: str) -> str:
-    """By how much a verdict leads: `59 points ahead of latency`."""
+    """By how much a verdict leads: `59 points ahead of latency`; `level with latency`."""
+    if points <= 0:
+        return f"level with {rival}"
     return f"{count(points)} point{'' if points == 1 else 's'} ahead of {rival}"
 
 

@@ -86,6 +86,8 @@ def _parts(report: Report) -> Iterator[str]:
         if rows:
             head = ("", "measured", "estimate", "error", "interval")
             yield f"{LEVELS[level]}\n" + columns([head, *map(_kernel, rows)], frozenset((1, 2, 3, 4)))
+    if report.of("bound"):
+        yield f"{LEVELS['bound']}\n" + _bounds(report.of("bound"))
     captured = [*report.of("instruction"), *report.of("interval")]
     if captured:
         yield "captured instructions\n" + _classes(captured)
@@ -107,6 +109,14 @@ def _kernel(row: Comparison) -> tuple[str, ...]:
 
     inside = "" if row.low is None else f"{words.time(row.low * 1e3)}–{words.time(row.high * 1e3)}"
     return row.id, words.time(row.measured * 1e3), f"~{words.time(row.estimate * 1e3)}", _signed(row.error), inside
+
+
+def _bounds(rows: list[Comparison]) -> str:
+    """What we claim and what was measured."""
+    from trnprof.validation.kernels import MEASURED
+
+    lines = [(row.id, *row.note.split(MEASURED), "" if row.estimate else "wrong") for row in rows]
+    return columns([("", "ours", "measured", ""), *lines])
 
 
 def _classes(rows: list[Comparison]) -> str:

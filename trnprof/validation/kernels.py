@@ -24,6 +24,7 @@ from trnprof.validation.score import Comparison, Skipped
 
 if TYPE_CHECKING:
     from sim import Run
+    from trnprof.bounds import Verdict
 
 OURS = "traces/"
 """Where kernels of our own lie."""
@@ -45,6 +46,9 @@ LEVELS = {
 PREAMBLE_COUNTED = re.compile(r"neuron-profile total_time \(single run")
 """Metric of profiles whose active times count preamble and semaphore instructions, which are not the kernel's."""
 
+MEASURED = "; measured: "
+"""Between our bound class and those that agree with the measurement."""
+
 INTERVAL_LIMIT = 10_000
 """Instructions up to which a kernel is timed on other machines too."""
 
@@ -59,7 +63,7 @@ class Result:
     """total_ns, benchmark_ns, latency_ns"""
     intervals: Mapping[str, tuple[float, float]]
     summary: Mapping[str, Any]
-    bound: str
+    verdict: Verdict
 
 
 class Bench:
@@ -175,7 +179,7 @@ def _result(run: Run, samples: int) -> Result:
     from trnprof.summary import summarize
 
     times = {name: getattr(run, name) for name in ("total_ns", "benchmark_ns", "latency_ns")}
-    return Result(times, _intervals(run, times, samples), summarize(run.trace), classify(run.trace)[0].bound)
+    return Result(times, _intervals(run, times, samples), summarize(run.trace), classify(run.trace)[0])
 
 
 def _intervals(run: Run, times: Mapping[str, float], samples: int) -> dict[str, tuple[float, float]]:
@@ -212,6 +216,8 @@ def _counters(record: Record, call: Call, id: str, result: Result) -> Iterator[C
 def _bound(record: Record, call: Call, id: str, result: Result) -> Iterator[Comparison]:
     """1 where the bound class agrees, 0 where not."""
     if record.bound:
-        agrees = float(result.bound in record.bound)
-        note = f"{result.bound}; measured: {' or '.join(record.bound)}"
+        found = result.verdict
+        agrees = float(found.bound in record.bound)
+        level = f", level with {found.runner_up}" if found.margin == 0 else ""
+        note = f"{found.bound}{level}{MEASURED}{' or '.join(record.bound)}"
         yield Comparison(id, "bound", "bound", 1.0, agrees, "share", call.device, note=note)
