@@ -480,14 +480,14 @@ def _fault(error: BaseException, kernel: Kernel) -> TrnprofError:
 
 def _raised_at(error: BaseException, kernel: Kernel) -> str | None:
     """`path:line` of the innermost frame of the user's own code."""
-    from sim.program import HERE
+    from sim.program import HERE, KERNELS
 
     if isinstance(error, SyntaxError):
         return error.filename and f"{error.filename}:{error.lineno}"
     found, trace = None, error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if not name.startswith((HERE, "<frozen ")):
+        if name.startswith(KERNELS) or not name.startswith((HERE, "<frozen ")):
             found = f"{name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

@@ -32,6 +32,8 @@ ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]")
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ISA = os.path.join(HERE, "nki", "isa", "")
 """Modules whose functions are instructions."""
+KERNELS = os.path.join(HERE, "ops", "kernels", "")
+"""Kernels that come with the emulator: their lines are a user's."""
 
 
 VALUES_LIMIT = 2 << 30
@@ -206,7 +208,7 @@ class _Ours(dict[str, bool]):
     """Whether the file of that path belongs to the emulator."""
 
     def __missing__(self, path: str) -> bool:
-        inside = self[path] = path.startswith(HERE)
+        inside = self[path] = path.startswith(HERE) and not path.startswith(KERNELS)
         return inside
 
 

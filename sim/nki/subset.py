@@ -14,18 +14,16 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from sim.nki import environment
 from sim.nki.objects import NKIObject
 from sim.nki.session import builder
+from sim.program import HERE, KERNELS
 from sim.trace import Finding
 
 TRACED = "NKI's tracing refuses it from release 0.7 on"
-OURS = str(Path(__file__).resolve().parents[1])
-
 
 class Fault(NamedTuple):
     """One construct that is refused."""
@@ -117,7 +115,8 @@ def _named(function: FunctionType) -> list[Any]:
 
 def _of_user(module: str | None, function: FunctionType) -> bool:
     first = (module or "").partition(".")[0]
-    return first not in sys.stdlib_module_names and not function.__code__.co_filename.startswith(OURS)
+    file = function.__code__.co_filename
+    return first not in sys.stdlib_module_names and (file.startswith(KERNELS) or not file.startswith(HERE))
 
 
 def _classes(function: FunctionType) -> Iterator[Fault]:

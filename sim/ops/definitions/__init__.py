@@ -1,0 +1,1 @@
+"""What each operator must compute, and its work: one module a subject, each with a tuple `OPERATORS`."""

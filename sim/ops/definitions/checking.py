@@ -1,0 +1,27 @@
+"""Whether arguments fit together, in words that name the operator and the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sim.errors import InputError
+from sim.launch import TensorSpec
+
+OPERATORS = ()
+
+
+def check_shape(operator: str, argument: str, spec: TensorSpec | None, wanted: tuple[int | str, ...]) -> None:
+    """raises: InputError where a dimension is not the number that is wanted; a letter stands for any size"""
+    if spec is None:
+        raise InputError(f"{operator}: {argument} is missing")
+    if len(spec.shape) != len(wanted) or any(
+        isinstance(want, int) and have != want for have, want in zip(spec.shape, wanted)
+    ):
+        names = ", ".join(map(str, wanted))
+        raise InputError(f"{operator}: {argument}: shape {list(spec.shape)}, must be [{names}]")
+
+
+def check_word(operator: str, argument: str, word: str, known: Iterable[str]) -> None:
+    """raises: InputError for a word that is not known"""
+    if word not in known:
+        raise InputError(f"{operator}: {argument}: {word!r}, must be one of {', '.join(known)}")

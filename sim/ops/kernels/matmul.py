@@ -1,0 +1,190 @@
+"""Matrix products: what is kept on chip, what streams past it, and how many bytes that takes.
+
+TensorE multiplies a stationary tile [128 of k, 128 of m] with a moving tile [128 of k, 512 of n] and adds up in PSUM.
+Here x is stationary: rows of x stay in SBUF, transposed once so that k lies on the partitions, and w streams past them
+in blocks of megabytes, the next one loaded while this one is multiplied. Every byte of w is read once for each block of
+rows of x. In a prefill a block has so many rows that TensorE is the limit (above 78.6 TFLOP/s / 358 GB/s = 220
+FLOP a byte on trn2); with the few rows of a decode step the limit is HBM, and the rows that DMA engines read must be
+long: a partition then takes neighbouring rows of w, which are one run of bytes in HBM.
+"""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+from .contraction import Cut, dtype_bytes, load_contraction, load_turned
+from .tiles import BANK, ROWS, blocks, even, leave_psum, length, load_repeated, product, share
+
+BANKS = 8  # of PSUM
+PIECE = 16384  # bytes a partition of one load of w: 2 MiB in all
+PANEL_ROWS = 512  # of x in one load
+FUNCTIONS = {"gelu": nl.gelu, "gelu_tanh": nl.gelu_apprx_tanh, "silu": nl.silu, "relu": nl.relu, "sigmoid": nl.sigmoid}
+
+
+@nki.jit
+def matmul(x, w, bias=None, transpose_x=False, transpose_w=False, activation=None):
+    """x [M, K] @ w [K, N] -> [M, N], plus bias [N], through an activation.
+
+    transpose_x, transpose_w : x is given as [K, M], w as [N, K]
+    """
+    M, K = turned(x.shape, transpose_x)
+    _, N = turned(w.shape, transpose_w)
+    out = nl.ndarray((M, N), dtype=result_type(x), buffer=nl.shared_hbm)
+    multiply(out, x, w, bias, transpose_x, transpose_w, activation)
+    return out
+
+
+@nki.jit
+def batched_matmul(x, w, transpose_x=False, transpose_w=False):
+    """x [B, M, K] @ w [B, K, N] -> [B, M, N], each product by itself."""
+    B = x.shape[0]
+    M, _ = turned(x.shape[1:], transpose_x)
+    _, N = turned(w.shape[1:], transpose_w)
+    out = nl.ndarray((B, M, N), dtype=result_type(x), buffer=nl.shared_hbm)
+    mine = share(B, 1)
+    for b in nl.affine_range(mine.start, mine.stop):
+        multiply(out[b], x[b], w[b], None, transpose_x, transpose_w, None, slice(0, N))
+    return out
+
+
+def turned(shape, transposed):
+    return (shape[1], shape[0]) if transposed else tuple(shape)
+
+
+def result_type(x):
+    """fp8 would lose most of a sum: its products are bf16."""
+    return nl.bfloat16 if dtype_bytes(x.dtype) == 1 else x.dtype
+
+
+def multiply(out, x, w, bias, transpose_x, transpose_w, activation, columns=None):
+    """One product, in blocks of rows of x; of a launch on two cores each takes half of the columns."""
+    M, K = turned(x.shape, transpose_x)
+    columns = share(out.shape[1], BANK) if columns == None else columns
+    if not length(columns):
+        return
+    plan = Plan(M, K, length(columns), dtype_bytes(x.dtype), transpose_w)
+    for rows in blocks(M, plan.rows):
+        panel = load_panel(x, rows, plan, transpose_x)
+        for part in blocks(length(columns), plan.columns, columns.start):
+            ending = Ending(out, part, bias, activation)
+            if plan.open:
+                in_open_banks(ending, panel, rows, w, plan, transpose_w)
+            else:
+                one_after_another(ending, panel, rows, w, plan, transpose_w)
+
+
+class Plan(nl.NKIObject):
+    """Sizes of the blocks.
+
+    rows    : of x that are on chip at a time
+    open    : whether the products of all these rows stay in PSUM while w streams past, so that no block of w need be
+              on chip as a whole
+    columns : of w in one block
+    chunks  : steps of the contraction of each load
+    """
+
+    def __init__(self, M, K, N, size, transpose_w):
+        self.cut = Cut(K, M <= ROWS and not transpose_w)
+        room = nl.tile_size.total_available_sbuf_size // (self.cut.steps * size)
+        self.open = M <= PANEL_ROWS or room < 2 * PANEL_ROWS + 3 * BANK
+        most = PANEL_ROWS if self.open else room - 3 * BANK
+        fits = max(ROWS, min(most, room * 2 // 3) // ROWS * ROWS)
+        self.rows = even(M, fits, ROWS)
+        tiles = -(-min(M, self.rows) // ROWS)
+        self.columns = even(N, BANK * (BANKS // tiles), BANK) if self.open else BANK
+        self.chunks = blocks(self.cut.steps, max(1, PIECE // (max(self.columns, PANEL_ROWS) * size)))
+
+
+def load_panel(x, rows, plan, transposed):
+    """A block of rows of x, k on the partitions: for each chunk of k, tiles of at most 512 rows."""
+    pieces = blocks(length(rows), PANEL_ROWS, rows.start)
+    panel = []
+    for chunk in plan.chunks:
+        if transposed:
+            panel.append([load_contraction(x, piece, plan.cut, chunk) for piece in pieces])
+        else:
+            panel.append([load_turned(x, piece, plan.cut, chunk) for piece in pieces])
+    return panel
+
+
+def load_weights(w, columns, plan, chunk, transposed):
+    """One piece of w: a chunk of k, the columns of a block."""
+    if transposed:
+        return load_turned(w, columns, plan.cut, chunk)
+    return load_contraction(w, columns, plan.cut, chunk)
+
+
+def in_open_banks(ending, panel, rows, w, plan, transpose_w):
+    """All rows of the block meet a piece of w before the next piece comes."""
+    tiles = blocks(length(rows), ROWS)
+    banks = blocks(length(ending.columns), BANK)
+    products = [[product(length(tile), length(bank)) for bank in banks] for tile in tiles]
+    for c, chunk in enumerate(plan.chunks):
+        piece = load_weights(w, ending.columns, plan, chunk, transpose_w)
+        for i, tile in enumerate(tiles):
+            for j, bank in enumerate(banks):
+                add_products(products[i][j], panel[c], tile, piece, bank, plan.cut, chunk)
+    for i, tile in enumerate(tiles):
+        ending.finish(products[i], rows.start + tile.start)
+
+
+def one_after_another(ending, panel, rows, w, plan, transpose_w):
+    """A block of w is on chip with all of k; each tile of rows finishes before the next."""
+    pieces = [load_weights(w, ending.columns, plan, chunk, transpose_w) for chunk in plan.chunks]
+    for tile in blocks(length(rows), ROWS):
+        total = product(length(tile), length(ending.columns))
+        for c, chunk in enumerate(plan.chunks):
+            bank = slice(0, length(ending.columns))
+            add_products(total, panel[c], tile, pieces[c], bank, plan.cut, chunk)
+        ending.finish([total], rows.start + tile.start)
+
+
+def add_products(total, panel, rows, piece, columns, cut, chunk):
+    """total += x.T @ w for each step of a chunk; fp8 takes two steps at once."""
+    held = panel[rows.start // PANEL_ROWS]
+    inside = slice(rows.start % PANEL_ROWS, rows.start % PANEL_ROWS + length(rows))
+    double = takes_pairs(held, piece)
+    step = chunk.start
+    while step < chunk.stop:
+        height, at = cut.height(step), step - chunk.start
+        if double and step + 1 < min(chunk.stop, cut.full):
+            stationary, moving = held[:, at : at + 2, inside], piece[:, at : at + 2, columns]
+            nisa.nc_matmul(dst=total, stationary=stationary, moving=moving, perf_mode=nisa.matmul_perf_mode.double_row)
+            step += 2
+        else:
+            nisa.nc_matmul(dst=total, stationary=held[0:height, at, inside], moving=piece[0:height, at, columns])
+            step += 1
+
+
+def takes_pairs(stationary, moving):
+    """Whether TensorE contracts 256 values at once: both in fp8, from NeuronCore-v3 on."""
+    narrow = dtype_bytes(stationary.dtype) == 1 and dtype_bytes(moving.dtype) == 1
+    return narrow and nisa.get_nc_version() >= nisa.nc_version.gen3
+
+
+class Ending(nl.NKIObject):
+    """What is done with finished products: bias, activation, one store of all columns of the block."""
+
+    def __init__(self, out, columns, bias, activation):
+        self.out, self.columns = out, columns
+        self.activation = FUNCTIONS[activation] if activation else None
+        self.bias = load_repeated(bias[columns]) if bias != None else None
+        self.turn = 0
+
+    def finish(self, products, first_row):
+        height = products[0].shape[0]
+        result = nl.ndarray((height, length(self.columns)), dtype=self.out.dtype, buffer=nl.sbuf)
+        for total, bank in zip(products, blocks(length(self.columns), BANK)):
+            self.turn += 1
+            self.leave(result[:, bank], total, bank)
+        nisa.dma_copy(dst=self.out[first_row : first_row + height, self.columns], src=result)
+
+    def leave(self, dst, total, bank):
+        if self.bias != None:
+            added = dst if self.activation == None else nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_tensor(dst=added, data1=total, data2=self.bias[0 : total.shape[0], bank], op=nl.add)
+            total = added
+        if self.activation != None:
+            nisa.activation(dst=dst, op=self.activation, data=total)
+        elif self.bias == None:
+            leave_psum(dst, total, self.turn)
