@@ -45,8 +45,41 @@ def dtype_bytes(dtype):
     return 4 if dtype == nl.float32 else 1 if "float8" in str(dtype) else 2
 
 
-def load_contraction(tensor, across, cut, steps):
-    """Columns `across` of a tensor [k, n] with k on the partitions: [128, steps, n]."""
+class Strip(nl.NKIObject):
+    """Columns of a matrix, k on the partitions, in tiles of `each` steps: [128, each, columns].
+
+    across     : the columns, or rows of a matrix [m, k], that are meant
+    transposed : whether the matrix is [m, k]
+    """
+
+    def __init__(self, tensor, across, cut, each, transposed):
+        self.tensor, self.across, self.cut, self.each = tensor, across, cut, each
+        self.transposed = transposed
+        self.tiles = {}
+
+    def load(self, steps):
+        """Have the tile with these steps on chip."""
+        name = str(steps.start)
+        if name not in self.tiles:
+            source = (self.tensor, self.across, self.cut, steps)
+            self.tiles[name] = load_turned(*source) if self.transposed else load_straight(*source)
+        return self.tiles[name]
+
+    def at(self, step, columns, count=1):
+        """One step of some columns, [k, columns]; two as [k, 2, columns]."""
+        first = step // self.each * self.each
+        loaded = self.load(slice(first, min(first + self.each, self.cut.steps)))
+        if count == 1:
+            return loaded[0 : self.cut.height(step), step - first, columns]
+        return loaded[:, step - first : step - first + count, columns]
+
+    def has(self, step, count):
+        """Whether so many full steps from one on are in one tile."""
+        return step % self.each + count <= self.each and step + count <= self.cut.full
+
+
+def load_straight(tensor, across, cut, steps):
+    """Columns `across` of a tensor [k, n]."""
     loaded = nl.ndarray((ROWS, length(steps), length(across)), dtype=tensor.dtype, buffer=nl.sbuf)
     full = slice(steps.start, min(steps.stop, cut.full))
     if length(full) > 0:
@@ -57,13 +90,18 @@ def load_contraction(tensor, across, cut, steps):
 
 
 def load_turned(tensor, rows, cut, steps):
-    """Rows of a tensor [m, k], transposed: [128, steps, m] with k on the partitions."""
+    """Rows of a tensor [m, k], transposed."""
     loaded = nl.ndarray((ROWS, length(steps), length(rows)), dtype=tensor.dtype, buffer=nl.sbuf)
-    if dtype_bytes(tensor.dtype) == 2 and not cut.grouped and nisa.get_nc_version() >= nisa.nc_version.gen3:
+    if turns_in_flight(tensor, cut):
         turn_in_flight(loaded, tensor, rows, cut, steps)
     else:
         turn_on_chip(loaded, tensor, rows, cut, steps)
     return loaded
+
+
+def turns_in_flight(tensor, cut):
+    """Whether DMA engines transpose: elements of two bytes, from NeuronCore-v3 on."""
+    return dtype_bytes(tensor.dtype) == 2 and not cut.grouped and nisa.get_nc_version() >= nisa.nc_version.gen3
 
 
 def turn_in_flight(loaded, tensor, rows, cut, steps):
@@ -79,27 +117,30 @@ def turn_in_flight(loaded, tensor, rows, cut, steps):
 
 def turn_on_chip(loaded, tensor, rows, cut, steps):
     """TensorE transposes 128 x 128 at a time, by multiplying with the identity; several share one copy out of PSUM."""
-    together = PSUM_BANK_BYTES // (ROWS * dtype_bytes(tensor.dtype))
-    for turn, part in enumerate(blocks(length(rows), ROWS)):
-        height = length(part)
+    for part in blocks(length(rows), ROWS):
         at = slice(rows.start + part.start, rows.start + part.stop)
-        first, last = (0, tensor.shape[1]) if cut.grouped else (steps.start * ROWS, min(tensor.shape[1], steps.stop * ROWS))
-        source = tile(height, last - first, tensor.dtype)
-        nisa.dma_copy(dst=source, src=tensor[at, first:last])
-        for group in blocks(length(steps), together, steps.start):
-            turned_group = nl.ndarray((ROWS, length(group), height), dtype=tensor.dtype, buffer=nl.psum)
-            for step in range(group.start, group.stop):
-                columns = cut.columns(step)
-                moved = slice(columns.start - first, columns.stop - first, columns.step)
-                nisa.nc_transpose(
-                    dst=turned_group[0 : cut.height(step), step - group.start],
-                    data=source[:, moved],
-                    engine=nisa.engine.tensor,
-                )
-            full = slice(group.start, min(group.stop, cut.full))
-            if length(full) > 0:
-                place = loaded[:, full.start - steps.start : full.stop - steps.start, part]
-                leave_psum(place, turned_group[:, 0 : length(full)], turn)
-            if group.stop > cut.full:
-                place = loaded[0 : cut.rest, cut.full - steps.start, part]
-                leave_psum(place, turned_group[0 : cut.rest, cut.full - group.start], turn)
+        taken = slice(0, tensor.shape[1])
+        if not cut.grouped:
+            taken = slice(steps.start * ROWS, min(tensor.shape[1], steps.stop * ROWS))
+        source = tile(length(part), length(taken), tensor.dtype)
+        nisa.dma_copy(dst=source, src=tensor[at, taken], engine=nisa.engine.scalar)
+        turn_tile(loaded[:, :, part], source, taken.start, cut, steps)
+
+
+def turn_tile(loaded, source, first, cut, steps):
+    """A tile [m, k from `first` on] into [128, steps, m]."""
+    height = source.shape[0]
+    together = PSUM_BANK_BYTES // (height * dtype_bytes(source.dtype))
+    for turn, group in enumerate(blocks(length(steps), together, steps.start)):
+        in_psum = nl.ndarray((ROWS, length(group), height), dtype=source.dtype, buffer=nl.psum)
+        for step in range(group.start, group.stop):
+            columns = cut.columns(step)
+            data = source[:, slice(columns.start - first, columns.stop - first, columns.step)]
+            place = in_psum[0 : cut.height(step), step - group.start]
+            nisa.nc_transpose(dst=place, data=data, engine=nisa.engine.tensor)
+        full = slice(group.start - steps.start, min(group.stop, cut.full) - steps.start)
+        if length(full) > 0:
+            leave_psum(loaded[:, full], in_psum[:, 0 : length(full)], turn)
+        if group.stop > cut.full:
+            at = cut.full - steps.start
+            leave_psum(loaded[0 : cut.rest, at], in_psum[0 : cut.rest, cut.full - group.start], turn)

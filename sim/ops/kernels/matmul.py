@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
-from .contraction import Cut, dtype_bytes, load_contraction, load_turned
+from .contraction import Cut, Strip, dtype_bytes, turns_in_flight
 from .tiles import BANK, ROWS, blocks, even, leave_psum, length, load_repeated, product, share
 
 BANKS = 8  # of PSUM
@@ -62,15 +62,14 @@ def multiply(out, x, w, bias, transpose_x, transpose_w, activation, columns=None
     columns = share(out.shape[1], BANK) if columns == None else columns
     if not length(columns):
         return
-    plan = Plan(M, K, length(columns), dtype_bytes(x.dtype), transpose_w)
+    plan = Plan(M, K, length(columns), x, transpose_x, transpose_w)
     for rows in blocks(M, plan.rows):
         panel = load_panel(x, rows, plan, transpose_x)
         for part in blocks(length(columns), plan.columns, columns.start):
             ending = Ending(out, part, bias, activation)
-            if plan.open:
-                in_open_banks(ending, panel, rows, w, plan, transpose_w)
-            else:
-                one_after_another(ending, panel, rows, w, plan, transpose_w)
+            weights = Strip(w, part, plan.cut, plan.each, transpose_w)
+            multiply_block = in_open_banks if plan.open else one_after_another
+            multiply_block(ending, panel, rows, weights, plan)
 
 
 class Plan(nl.NKIObject):
@@ -80,10 +79,12 @@ class Plan(nl.NKIObject):
     open    : whether the products of all these rows stay in PSUM while w streams past, so that no block of w need be
               on chip as a whole
     columns : of w in one block
-    chunks  : steps of the contraction of each load
+    each    : steps of the contraction in one load of w; `panel_each` of x
+    ahead   : whether x is loaded before it is asked for, as its transposes take room in PSUM
     """
 
-    def __init__(self, M, K, N, size, transpose_w):
+    def __init__(self, M, K, N, x, transpose_x, transpose_w):
+        size = dtype_bytes(x.dtype)
         self.cut = Cut(K, M <= ROWS and not transpose_w)
         room = nl.tile_size.total_available_sbuf_size // (self.cut.steps * size)
         self.open = M <= PANEL_ROWS or room < 2 * PANEL_ROWS + 3 * BANK
@@ -91,68 +92,64 @@ class Plan(nl.NKIObject):
         fits = max(ROWS, min(most, room * 2 // 3) // ROWS * ROWS)
         self.rows = even(M, fits, ROWS)
         tiles = -(-min(M, self.rows) // ROWS)
-        self.columns = even(N, BANK * (BANKS // tiles), BANK) if self.open else BANK
-        self.chunks = blocks(self.cut.steps, max(1, PIECE // (max(self.columns, PANEL_ROWS) * size)))
+        # A transposed w is read along k, so that few of its rows make long runs.
+        narrow = transpose_w or not self.open
+        self.columns = BANK if narrow else even(N, BANK * (BANKS // tiles), BANK)
+        self.each = pairs(PIECE // (self.columns * size))
+        self.panel_each = self.cut.steps if M <= ROWS else pairs(PIECE // (PANEL_ROWS * size))
+        self.ahead = not transpose_x and not turns_in_flight(x, self.cut)
+
+
+def pairs(steps):
+    """At least one step, and an even number where there are more, as fp8 takes two at once."""
+    return max(1, steps // 2 * 2)
 
 
 def load_panel(x, rows, plan, transposed):
-    """A block of rows of x, k on the partitions: for each chunk of k, tiles of at most 512 rows."""
+    """A block of rows of x, in strips of at most 512."""
     pieces = blocks(length(rows), PANEL_ROWS, rows.start)
-    panel = []
-    for chunk in plan.chunks:
-        if transposed:
-            panel.append([load_contraction(x, piece, plan.cut, chunk) for piece in pieces])
-        else:
-            panel.append([load_turned(x, piece, plan.cut, chunk) for piece in pieces])
+    panel = [Strip(x, piece, plan.cut, plan.panel_each, not transposed) for piece in pieces]
+    if plan.ahead:
+        for strip in panel:
+            for steps in blocks(plan.cut.steps, plan.panel_each):
+                strip.load(steps)
     return panel
 
 
-def load_weights(w, columns, plan, chunk, transposed):
-    """One piece of w: a chunk of k, the columns of a block."""
-    if transposed:
-        return load_turned(w, columns, plan.cut, chunk)
-    return load_contraction(w, columns, plan.cut, chunk)
-
-
-def in_open_banks(ending, panel, rows, w, plan, transpose_w):
+def in_open_banks(ending, panel, rows, weights, plan):
     """All rows of the block meet a piece of w before the next piece comes."""
     tiles = blocks(length(rows), ROWS)
     banks = blocks(length(ending.columns), BANK)
     products = [[product(length(tile), length(bank)) for bank in banks] for tile in tiles]
-    for c, chunk in enumerate(plan.chunks):
-        piece = load_weights(w, ending.columns, plan, chunk, transpose_w)
+    for steps in blocks(plan.cut.steps, plan.each):
         for i, tile in enumerate(tiles):
             for j, bank in enumerate(banks):
-                add_products(products[i][j], panel[c], tile, piece, bank, plan.cut, chunk)
+                add_products(products[i][j], panel, tile, weights, bank, steps)
     for i, tile in enumerate(tiles):
         ending.finish(products[i], rows.start + tile.start)
 
 
-def one_after_another(ending, panel, rows, w, plan, transpose_w):
+def one_after_another(ending, panel, rows, weights, plan):
     """A block of w is on chip with all of k; each tile of rows finishes before the next."""
-    pieces = [load_weights(w, ending.columns, plan, chunk, transpose_w) for chunk in plan.chunks]
     for tile in blocks(length(rows), ROWS):
         total = product(length(tile), length(ending.columns))
-        for c, chunk in enumerate(plan.chunks):
-            bank = slice(0, length(ending.columns))
-            add_products(total, panel[c], tile, pieces[c], bank, plan.cut, chunk)
+        add_products(total, panel, tile, weights, slice(0, length(ending.columns)), slice(0, plan.cut.steps))
         ending.finish([total], rows.start + tile.start)
 
 
-def add_products(total, panel, rows, piece, columns, cut, chunk):
-    """total += x.T @ w for each step of a chunk; fp8 takes two steps at once."""
-    held = panel[rows.start // PANEL_ROWS]
+def add_products(total, panel, rows, weights, columns, steps):
+    """total += x.T @ w for some steps of the contraction; fp8 takes two steps at once."""
+    strip = panel[rows.start // PANEL_ROWS]
     inside = slice(rows.start % PANEL_ROWS, rows.start % PANEL_ROWS + length(rows))
-    double = takes_pairs(held, piece)
-    step = chunk.start
-    while step < chunk.stop:
-        height, at = cut.height(step), step - chunk.start
-        if double and step + 1 < min(chunk.stop, cut.full):
-            stationary, moving = held[:, at : at + 2, inside], piece[:, at : at + 2, columns]
+    double = takes_pairs(strip.tensor, weights.tensor)
+    step = steps.start
+    while step < steps.stop:
+        if double and strip.has(step, 2) and weights.has(step, 2):
+            stationary, moving = strip.at(step, inside, 2), weights.at(step, columns, 2)
             nisa.nc_matmul(dst=total, stationary=stationary, moving=moving, perf_mode=nisa.matmul_perf_mode.double_row)
             step += 2
         else:
-            nisa.nc_matmul(dst=total, stationary=held[0:height, at, inside], moving=piece[0:height, at, columns])
+            nisa.nc_matmul(dst=total, stationary=strip.at(step, inside), moving=weights.at(step, columns))
             step += 1
 
 
@@ -177,7 +174,7 @@ class Ending(nl.NKIObject):
         for total, bank in zip(products, blocks(length(self.columns), BANK)):
             self.turn += 1
             self.leave(result[:, bank], total, bank)
-        nisa.dma_copy(dst=self.out[first_row : first_row + height, self.columns], src=result)
+        nisa.dma_copy(dst=self.out[first_row : first_row + height, self.columns], src=result, engine=nisa.engine.gpsimd)
 
     def leave(self, dst, total, bank):
         if self.bias != None:
