@@ -25,6 +25,7 @@ from sim.trace import Finding
 
 TRACED = "NKI's tracing refuses it from release 0.7 on"
 
+
 class Fault(NamedTuple):
     """One construct that is refused."""
 

@@ -54,9 +54,7 @@ def operator(name: str) -> Operator:
     raise InputError(f"{name}: no such operator", remedy=f"did you mean {' or '.join(alike or OPERATORS)}")
 
 
-def launch(
-    name: str, *inputs: Any, device: str = "trn2", lnc: int = 1, values: bool = True, **scalars: Any
-) -> Run:
+def launch(name: str, *inputs: Any, device: str = "trn2", lnc: int = 1, values: bool = True, **scalars: Any) -> Run:
     """Run an operator's kernel.
 
     inputs  : arrays, or `TensorSpec` with values=False; None for a tensor that is left out

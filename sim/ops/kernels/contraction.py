@@ -8,7 +8,7 @@ of bytes for the DMA engines ("grouped"), neighbours across partitions are what 
 import nki.isa as nisa
 import nki.language as nl
 
-from .tiles import ROWS, blocks, leave_psum, length, tile
+from .tiles import ROWS, blocks, itemsize, leave_psum, length, tile
 
 PSUM_BANK_BYTES = 2048
 
@@ -39,10 +39,6 @@ class Cut(nl.NKIObject):
         if step == self.full:
             return slice(ROWS * self.full, ROWS * self.full + self.rest)
         return slice(step, ROWS * self.full, self.full) if self.grouped else slice(step * ROWS, (step + 1) * ROWS)
-
-
-def dtype_bytes(dtype):
-    return 4 if dtype == nl.float32 else 1 if "float8" in str(dtype) else 2
 
 
 class Strip(nl.NKIObject):
@@ -101,7 +97,7 @@ def load_turned(tensor, rows, cut, steps):
 
 def turns_in_flight(tensor, cut):
     """Whether DMA engines transpose: elements of two bytes, from NeuronCore-v3 on."""
-    return dtype_bytes(tensor.dtype) == 2 and not cut.grouped and nisa.get_nc_version() >= nisa.nc_version.gen3
+    return itemsize(tensor.dtype) == 2 and not cut.grouped and nisa.get_nc_version() >= nisa.nc_version.gen3
 
 
 def turn_in_flight(loaded, tensor, rows, cut, steps):
@@ -130,7 +126,7 @@ def turn_on_chip(loaded, tensor, rows, cut, steps):
 def turn_tile(loaded, source, first, cut, steps):
     """A tile [m, k from `first` on] into [128, steps, m]."""
     height = source.shape[0]
-    together = PSUM_BANK_BYTES // (height * dtype_bytes(source.dtype))
+    together = PSUM_BANK_BYTES // (height * itemsize(source.dtype))
     for turn, group in enumerate(blocks(length(steps), together, steps.start)):
         in_psum = nl.ndarray((ROWS, length(group), height), dtype=source.dtype, buffer=nl.psum)
         for step in range(group.start, group.stop):

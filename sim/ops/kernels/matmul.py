@@ -12,8 +12,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
-from .contraction import Cut, Strip, dtype_bytes, turns_in_flight
-from .tiles import BANK, ROWS, blocks, even, leave_psum, length, load_repeated, product, share
+from .contraction import Cut, Strip, turns_in_flight
+from .tiles import BANK, ROWS, blocks, even, itemsize, leave_psum, length, load_repeated, product, share
 
 BANKS = 8  # of PSUM
 PIECE = 16384  # bytes a partition of one load of w: 2 MiB in all
@@ -27,7 +27,7 @@ def matmul(x, w, bias=None, transpose_x=False, transpose_w=False, activation=Non
 
     transpose_x, transpose_w : x is given as [K, M], w as [N, K]
     """
-    M, K = turned(x.shape, transpose_x)
+    M, _ = turned(x.shape, transpose_x)
     _, N = turned(w.shape, transpose_w)
     out = nl.ndarray((M, N), dtype=result_type(x), buffer=nl.shared_hbm)
     multiply(out, x, w, bias, transpose_x, transpose_w, activation)
@@ -53,7 +53,7 @@ def turned(shape, transposed):
 
 def result_type(x):
     """fp8 would lose most of a sum: its products are bf16."""
-    return nl.bfloat16 if dtype_bytes(x.dtype) == 1 else x.dtype
+    return nl.bfloat16 if itemsize(x.dtype) == 1 else x.dtype
 
 
 def multiply(out, x, w, bias, transpose_x, transpose_w, activation, columns=None):
@@ -84,7 +84,7 @@ class Plan(nl.NKIObject):
     """
 
     def __init__(self, M, K, N, x, transpose_x, transpose_w):
-        size = dtype_bytes(x.dtype)
+        size = itemsize(x.dtype)
         self.cut = Cut(K, M <= ROWS and not transpose_w)
         room = nl.tile_size.total_available_sbuf_size // (self.cut.steps * size)
         self.open = M <= PANEL_ROWS or room < 2 * PANEL_ROWS + 3 * BANK
@@ -155,7 +155,7 @@ def add_products(total, panel, rows, weights, columns, steps):
 
 def takes_pairs(stationary, moving):
     """Whether TensorE contracts 256 values at once: both in fp8, from NeuronCore-v3 on."""
-    narrow = dtype_bytes(stationary.dtype) == 1 and dtype_bytes(moving.dtype) == 1
+    narrow = itemsize(stationary.dtype) == 1 and itemsize(moving.dtype) == 1
     return narrow and nisa.get_nc_version() >= nisa.nc_version.gen3
 
 

@@ -31,6 +31,12 @@ def even(size, most, width):
     return min(most, -(-size // (pieces * width)) * width)
 
 
+def itemsize(dtype):
+    """Bytes of an element."""
+    name = str(dtype)
+    return 4 if "32" in name else 2 if "16" in name else 1
+
+
 def tile(rows, columns, dtype=nl.float32):
     """A tile in SBUF."""
     return nl.ndarray((rows, columns), dtype=dtype, buffer=nl.sbuf)
@@ -39,6 +45,13 @@ def tile(rows, columns, dtype=nl.float32):
 def product(rows, columns):
     """A tile in PSUM: one bank or less of fp32."""
     return nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
+
+
+def column(value, columns=1, rows=ROWS):
+    """A tile that holds one number, as the engines want it for a bias."""
+    filled = tile(rows, columns)
+    nisa.memset(dst=filled, value=value)
+    return filled
 
 
 def load(source, dtype=None):
