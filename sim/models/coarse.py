@@ -1,0 +1,158 @@
+"""An operator in few rows: how busy each engine and each DMA engine is in each slice of its time.
+
+A model repeats its layers. One instance of each operator keeps every instruction; of the others the sums of work and
+the share of time at work stay, slice by slice, with which every figure of a summary or a verdict is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sim.models.placing import Stretch
+from sim.trace import NONE, Instructions, Packets, RegionKind, Regions, Table, Transfers
+
+SUMS = (
+    "elements", "flops", "adjusted_flops", "hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes",
+    "psum_read_bytes", "psum_write_bytes", "spill_save_bytes", "spill_reload_bytes",
+)  # fmt: skip
+KEYS = ("core", "engine", "opcode", "dtype", "kind")
+"""Instructions that agree in these become one row in each slice."""
+
+
+def coarse(fine: Stretch, slices: int) -> Stretch:
+    """The stretch in `slices` equal parts of its time, of the same duration."""
+    edges = np.linspace(0, fine.duration_ps, slices + 1).round().astype(np.int64)
+    instructions, place = _instructions(fine.tables["instructions"], edges)
+    transfers, moved = _transfers(fine.tables["transfers"], place, edges)
+    packets = _packets(fine.tables["packets"], moved, len(transfers), edges)
+    tables: dict[str, Table] = {"instructions": instructions, "transfers": transfers, "packets": packets}
+    return Stretch(fine.duration_ps, tables | {"regions": _kernel(fine)})
+
+
+def _kernel(fine: Stretch) -> Regions:
+    """The outermost region alone."""
+    table = fine.tables["regions"]
+    rows = np.flatnonzero((table.parent < 0) & (table.kind == RegionKind.KERNEL))[:1]
+    return table.take(rows)
+
+
+def _instructions(table: Instructions, edges: np.ndarray) -> tuple[Instructions, np.ndarray]:
+    """The rows, and into which each instruction went."""
+    part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
+    keys = np.stack([part, *(table.column(name).astype(np.int64) for name in KEYS)])
+    groups, first, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    number = number.reshape(-1)
+    size = groups.shape[1]
+    length = np.bincount(number, table.end_ps - table.start_ps, size)
+    start, end = _laid_out(table, groups, length, edges)
+    columns = {name: groups[1 + k] for k, name in enumerate(KEYS)}
+    columns |= {name: _added(number, table.column(name), size) for name in SUMS if table.has(name)}
+    passed = np.bincount(number, table.partitions.astype(float) * table.elements, size)
+    columns["partitions"] = np.rint(passed / np.maximum(1, columns["elements"])).astype(np.int64)
+    columns["count"] = np.bincount(number, table.count, size).astype(np.int64)
+    columns["function"] = table.function[first]
+    columns["control"] = table.control[first]
+    order = np.argsort(start, kind="stable")
+    sorted_columns = {name: values[order] for name, values in columns.items()}
+    place = np.empty(size, np.int64)
+    place[order] = np.arange(size)
+    made = Instructions(
+        size, id=np.arange(size), start_ps=start[order], end_ps=end[order],
+        region=np.zeros(size, np.int32), **sorted_columns,
+    )  # fmt: skip
+    return made, place[number]
+
+
+def _laid_out(
+    table: Instructions, groups: np.ndarray, length: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of each row: those of one engine in one slice follow each other, as long as it is at work there."""
+    part, core, engine = groups[:3]
+    start = edges[part].astype(np.int64)
+    end = start.copy()
+    lane = core * 64 + engine
+    lanes = table.core.astype(np.int64) * 64 + table.engine
+    for key in np.unique(lane):
+        mine = lanes == key
+        busy = np.diff(busy_until(table.start_ps[mine], table.end_ps[mine], edges))
+        for at in range(edges.size - 1):
+            rows = np.flatnonzero((lane == key) & (part == at))
+            if rows.size:
+                share = length[rows] / max(1.0, length[rows].sum())
+                ends = edges[at] + np.rint(np.cumsum(share) * busy[at]).astype(np.int64)
+                end[rows] = ends
+                start[rows] = np.concatenate(([edges[at]], ends[:-1]))
+    return start, end
+
+
+def _transfers(table: Transfers, place: np.ndarray, edges: np.ndarray) -> tuple[Transfers, np.ndarray]:
+    """The rows, and into which each transfer went: those that one row triggered, by where they go."""
+    size = len(table)
+    trigger = np.where(table.instruction >= 0, place[table.instruction], NONE) if size else np.empty(0, np.int64)
+    part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
+    keys = np.stack((part, trigger, table.core, table.source_memory, table.dest_memory)).astype(np.int64)
+    groups, first, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    number, count = number.reshape(-1), groups.shape[1]
+    busy = np.diff(busy_until(table.start_ps, table.end_ps, edges))
+    start = edges[groups[0]].astype(np.int64)
+    end = start + busy[groups[0]].astype(np.int64)
+    columns = {name: _added(number, table.column(name), count)
+               for name in ("bytes", "read_bytes", "write_bytes", "descriptors")}  # fmt: skip
+    made = Transfers(
+        count, id=np.arange(count), start_ps=start, end_ps=end, done_ps=end, instruction=groups[1], core=groups[2],
+        queue=table.queue[first], queue_type=table.queue_type[first], source_memory=groups[3], dest_memory=groups[4],
+        **columns,
+    )  # fmt: skip
+    return made, number
+
+
+def _packets(table: Packets, moved: np.ndarray, transfers: int, edges: np.ndarray) -> Packets:
+    """One row for each DMA engine and slice."""
+    rows = list(_lanes(table, moved, edges))
+    if not rows or not transfers:
+        return Packets(0)
+    columns = [np.concatenate(values) for values in zip(*rows, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    names = ("start_ps", "end_ps", "transfer", "core", "dma_engine", "bytes", "read_bytes", "write_bytes", "descriptors")
+    made = {name: values[order] for name, values in zip(names, columns, strict=True)}
+    return Packets(order.size, id=np.arange(order.size), **made)
+
+
+def _lanes(table: Packets, moved: np.ndarray, edges: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    owner = np.where(table.transfer >= 0, moved[table.transfer], NONE) if len(table) else np.empty(0, np.int64)
+    lanes = table.core.astype(np.int64) * 1024 + table.dma_engine
+    part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
+    for key in np.unique(lanes):
+        mine = np.flatnonzero(lanes == key)
+        busy = np.diff(busy_until(table.start_ps[mine], table.end_ps[mine], edges)).astype(np.int64)
+        sums = [
+            np.bincount(part[mine], table.column(name)[mine], edges.size - 1).astype(np.int64)
+            for name in ("bytes", "read_bytes", "write_bytes", "descriptors")
+        ]
+        used = np.flatnonzero((busy > 0) | (sums[0] > 0))
+        near = mine[np.clip(np.searchsorted(part[mine], used), 0, mine.size - 1)]
+        start = edges[used]
+        core, engine = np.full(used.size, key // 1024), np.full(used.size, key % 1024)
+        yield start, start + busy[used], owner[near], core, engine, *(values[used] for values in sums)
+
+
+def busy_until(start: np.ndarray, end: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """Time in which at least one interval had been under way, up to each moment."""
+    if not start.size:
+        return np.zeros(moments.size)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    opens = np.flatnonzero(np.concatenate(([True], start[1:] > end[:-1])))
+    first, last = start[opens], end[np.concatenate((opens[1:] - 1, [end.size - 1]))]
+    total = np.cumsum(last - first)
+    times = np.stack((first, last), 1).reshape(-1)
+    sums = np.stack((total - (last - first), total), 1).reshape(-1)
+    return np.interp(moments, times, sums)
+
+
+def _added(number: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, number, values)
+    return sums

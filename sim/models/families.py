@@ -1,0 +1,60 @@
+"""Which reader reads which family of models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from sim.errors import InputError, UnsupportedError
+from sim.models.config import Fields, load
+from sim.models.decoder import read_gpt2, read_llama
+from sim.models.graph import Graph
+from sim.models.workload import Sharding, Workload
+
+
+class Model(Protocol):
+    """What every family offers."""
+
+    name: str
+    phases: tuple[str, ...]
+
+    def graph(self, workload: Workload, sharding: Sharding) -> Graph:
+        """What one core of each pipeline stage does."""
+        ...
+
+    def cache_bytes(self, workload: Workload, sharding: Sharding) -> int:
+        """Keys, values and states of one core."""
+        ...
+
+
+FAMILIES: dict[str, Callable[[Fields], Model]] = {
+    "llama": read_llama,
+    "mistral": read_llama,
+    "qwen2": read_llama,
+    "qwen2_moe": read_llama,
+    "qwen3": read_llama,
+    "qwen3_moe": read_llama,
+    "mixtral": read_llama,
+    "gpt_oss": read_llama,
+    "gpt2": read_gpt2,
+}
+
+
+def build(config: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
+    """raises : InputError for a faulty description, UnsupportedError for a family that nobody reads"""
+    fields = load(config)
+    family = fields.text("model_type", "_class_name", default=None)
+    if family is None:
+        raise fields.fault("model_type", "is missing", remedy=f"one of {', '.join(FAMILIES)}")
+    reader = FAMILIES.get(family)
+    if reader is None:
+        message = f"{fields.source}: field `model_type`: {family!r} is not a known family"
+        raise UnsupportedError(message, remedy=f"known are {', '.join(FAMILIES)}")
+    return reader(fields)
+
+
+def check_phase(model: Model, phase: str) -> None:
+    """raises : InputError for a phase that the model does not have"""
+    if phase not in model.phases:
+        raise InputError(f"{model.name} has no phase {phase}", remedy=f"it has {', '.join(model.phases)}")
