@@ -227,7 +227,7 @@ def _fixed_ps(index: Index, machine: Machine, region: Region, engine: Engine) ->
     lanes = 128
     elements_ps = ins.elements[rows] * (lanes * machine.cores / roof.value * 1e12)
     most = (machine.figures.get(FIXED_COSTS[engine]) or 0) * 1000
-    fixed = np.clip(alone - elements_ps, 0, most)
+    fixed = np.clip(alone - elements_ps, 0, most * ins.count[rows])
     return int(fixed[fixed > elements_ps].sum())
 
 

@@ -299,10 +299,11 @@ def _issue(case: Case) -> Iterator[Evidence]:
     if not triggers.size or not case.telling(needed.issue_ps):
         return
     ins = index.trace.instructions
-    each = float(np.mean(ins.end_ps[triggers] - ins.start_ps[triggers]))
+    number = int(ins.count[triggers].sum())
+    each = int((ins.end_ps[triggers] - ins.start_ps[triggers]).sum()) / number
     sentence = (
         f"{words.ENGINE_WORDS[needed.issuer]} spends {case.of(needed.issue_ps)} on triggering "
-        f"{words.count(triggers.size)} DMA{'s' if triggers.size > 1 else ''}, {case.time(each)} each"
+        f"{words.count(number)} DMA{'s' if number > 1 else ''}, {case.time(each)} each"
     )
     yield _time("latency", "DMA issue", case, needed.issue_ps, sentence)
 

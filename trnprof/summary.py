@@ -131,7 +131,8 @@ def _use(trace: Trace, engine: Engine, window: tuple[int, int]) -> EngineUse:
     active = union_ps(start, end)
     length = window[1] - window[0]
     share = active / length if length > 0 else None
-    return EngineUse(engine, active, int((end - start).sum()), int(np.count_nonzero(inside)), share)
+    number = int(rows.count[inside].sum()) if isinstance(rows, Instructions) else int(np.count_nonzero(inside))
+    return EngineUse(engine, active, int((end - start).sum()), number, share)
 
 
 def _engines(trace: Trace) -> dict[str, Any]:
@@ -143,13 +144,13 @@ def _engines(trace: Trace) -> dict[str, Any]:
         start, end = busy(trace, engine)
         metrics[f"{name}_instruction_time"] = int((end - start).sum()) / SECOND_PS
         metrics[f"{name}_active_time"] = union_ps(start, end) / SECOND_PS
-        metrics[f"{name}_instruction_count"] = int(np.count_nonzero(instructions.engine == engine))
+        metrics[f"{name}_instruction_count"] = int(instructions.count[instructions.engine == engine].sum())
     length = instructions.end_ps - instructions.start_ps
     activate = np.isin(instructions.opcode, _codes(trace, "ACTIVATE", "ACTIVATE_QUANTIZE"))
     metrics["activate_instruction_time"] = int(length[activate].sum()) / SECOND_PS
-    metrics["activate_instruction_count"] = int(np.count_nonzero(activate))
+    metrics["activate_instruction_count"] = int(instructions.count[activate].sum())
     matmul = np.isin(instructions.opcode, _codes(trace, "MATMUL", "MATMUL_MX"))
-    metrics["matmul_instruction_count"] = int(np.count_nonzero(matmul))
+    metrics["matmul_instruction_count"] = int(instructions.count[matmul].sum())
     start, end = busy(trace, Engine.COLLECTIVE)
     metrics["cc_op_time"] = int((end - start).sum()) / SECOND_PS
     metrics["cc_op_active_time"] = union_ps(start, end) / SECOND_PS

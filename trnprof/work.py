@@ -168,7 +168,7 @@ def measure(
     return Work(
         time_ps=time_ps,
         active_ps=busy_ps(trace, streams, cut),
-        instructions=tuple(int(n) for n in np.bincount(ins.engine[streams], minlength=ENGINES)),
+        instructions=tuple(int(n) for n in np.bincount(ins.engine[streams], ins.count[streams], ENGINES)),
         issue_ps=busy_ps(trace, streams[index.issue[streams]], cut),
         flops=_sum(index.flops[rows], part),
         hardware_flops=_sum(ins.flops[rows], part),

@@ -109,7 +109,7 @@ def _transfers(table: Transfers, place: np.ndarray, edges: np.ndarray) -> tuple[
 
 
 def _packets(table: Packets, moved: np.ndarray, transfers: int, edges: np.ndarray) -> Packets:
-    """One row for each DMA engine and slice."""
+    """One row for each DMA engine and slice in which it works, with its part of the bytes."""
     rows = list(_lanes(table, moved, edges))
     if not rows or not transfers:
         return Packets(0)
@@ -127,15 +127,16 @@ def _lanes(table: Packets, moved: np.ndarray, edges: np.ndarray) -> Iterator[tup
     for key in np.unique(lanes):
         mine = np.flatnonzero(lanes == key)
         busy = np.diff(busy_until(table.start_ps[mine], table.end_ps[mine], edges)).astype(np.int64)
-        sums = [
-            np.bincount(part[mine], table.column(name)[mine], edges.size - 1).astype(np.int64)
-            for name in ("bytes", "read_bytes", "write_bytes", "descriptors")
-        ]
-        used = np.flatnonzero((busy > 0) | (sums[0] > 0))
+        used = np.flatnonzero(busy > 0)
+        if not used.size:
+            continue
+        done = np.cumsum(busy[used]) / busy.sum()
+        sums = [np.diff(np.rint(done * table.column(name)[mine].sum()), prepend=0).astype(np.int64)
+                for name in ("bytes", "read_bytes", "write_bytes", "descriptors")]  # fmt: skip
         near = mine[np.clip(np.searchsorted(part[mine], used), 0, mine.size - 1)]
         start = edges[used]
         core, engine = np.full(used.size, key // 1024), np.full(used.size, key % 1024)
-        yield start, start + busy[used], owner[near], core, engine, *(values[used] for values in sums)
+        yield start, start + busy[used], owner[near], core, engine, *sums
 
 
 def busy_until(start: np.ndarray, end: np.ndarray, moments: np.ndarray) -> np.ndarray:
