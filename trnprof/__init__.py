@@ -22,6 +22,7 @@ _HOMES = {
     "query": ("trnprof.sql", "query"),
     "rank": ("trnprof.ranking", "rank"),
     "run": ("sim", "run"),
+    "run_model": ("trnprof.models", "run_model"),
     "save_baseline": ("trnprof.baseline", "save"),
     "summarize": ("trnprof.summary", "summarize"),
     "validate": ("trnprof.validation", "validate"),

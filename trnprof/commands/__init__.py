@@ -20,6 +20,7 @@ from trnprof.commands import (
     export,
     grep,
     inspect,
+    model,
     report,
     roofline,
     run,
@@ -35,6 +36,7 @@ from trnprof.commands import (
 COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "run": run,
+    "model": model,
     "summary": summary,
     "roofline": roofline,
     "advise": advise,

@@ -75,13 +75,13 @@ def _verdict(trace: Trace, whole: Verdict) -> str:
     meta, cores = trace.meta, words.plural(machine(trace).cores, "core")
     head = [
         f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
-        _lead(whole, meta),
+        lead(whole, meta),
         *([wrapped(meta.error_bars["verdict"]["sentence"], "  · ")] if meta.error_bars else []),
     ]
-    return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if _tells(item, whole)])
+    return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if tells(item, whole)])
 
 
-def _lead(whole: Verdict, meta: Meta) -> str:
+def lead(whole: Verdict, meta: Meta) -> str:
     """The bound, how much of the time it takes, and how sure that is."""
     from trnprof.view import format as words
 
@@ -120,7 +120,7 @@ def _within(time: str, meta: Meta, name: str) -> str:
     return words.within(time, bar["low"] * 1000, bar["high"] * 1000) if bar else time
 
 
-def _tells(evidence: Evidence, verdict: Verdict) -> bool:
+def tells(evidence: Evidence, verdict: Verdict) -> bool:
     return evidence.bound == (verdict.bound or "") or (evidence.share or 0) >= TELLING
 
 
