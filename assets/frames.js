@@ -54,11 +54,11 @@
       return 2 ** (per > 0 ? Math.floor(Math.log2(per)) + 1 : 0);
     }
     /** The sharpest kept frame that covers the view in this colour; asks for a better one when there is none. */
-    best(view, columns, colour, tracks) {
-      const wanted = this.bucket(view, columns), key = tracks.join();
+    best(view, columns, colour, tracks, only = []) {
+      const wanted = this.bucket(view, columns), key = `${tracks.join()}|${only.join()}`;
       const covers = f => f.colour === colour && f.key === key && f.t0 <= view[0] && f.t1 >= view[1];
       const sharp = this.kept.find(f => f.bucket === wanted && covers(f));
-      if (!sharp) this.request(view, columns, colour, tracks, key);
+      if (!sharp) this.request(view, columns, colour, tracks, key, only);
       if (sharp) this.touch(sharp);
       return sharp || this.stretched(view, wanted, colour, covers);
     }
@@ -72,11 +72,11 @@
       const at = this.kept.indexOf(frame);
       if (at > 0) { this.kept.splice(at, 1); this.kept.unshift(frame); }
     }
-    request(view, columns, colour, tracks, key) {
+    request(view, columns, colour, tracks, key, only) {
       const span = view[1] - view[0];
       this.next = {
         key, query: {
-          t0: Math.floor(view[0] - span), t1: Math.ceil(view[1] + span), columns: columns * 3, colour, tracks: tracks.join(),
+          t0: Math.floor(view[0] - span), t1: Math.ceil(view[1] + span), columns: columns * 3, colour, tracks: tracks.join(), only: only.join(),
         },
         bucket: this.bucket(view, columns), view,
       };

@@ -6,7 +6,7 @@
   const ENGINES = ["tensor", "vector", "scalar", "gpsimd", "sync", "dma", "cc", "other", "neutral"];
   const BOUNDS = ["compute", "memory_bandwidth", "memory_capacity", "network", "latency"];
   const TOKENS = ["bg", "surface", "raised", "hover", "line", "line-2", "text", "text-2", "text-3", "accent", "select", "shade",
-    "mark", "bad", "neutral-ink", "region", "region-ink", ...ENGINES, ...BOUNDS];
+    "hue-1", "hue-2", "hue-3", "hue-4", "hue-5", "hue-6", "hue-7", "hue-8", "mark", "bad", "neutral-ink", "region", "region-ink", ...ENGINES, ...BOUNDS];
 
   /** Size a canvas for the screen's pixels and return a context in CSS pixels. */
   function surface(canvas, w, h) {

@@ -9,6 +9,7 @@
     const P = tl.P, flags = f.flags[i];
     if (!(flags & WORK)) return [P.neutral, null];
     if (f.colour === "bound") { const b = BOUNDS[f.colourOf[i]]; return [P[b], b === "compute" ? null : b]; }
+    if (f.inks === "hue") return [f.colourOf[i] < 0 ? P.neutral : P[`hue-${f.colourOf[i] + 1}`], null];
     return [P[ENGINES[f.colourOf[i]]] || P.neutral, (f.colour === "engine" || r?.kind === "path") && flags & WASTE ? "waste" : null];
   }
 

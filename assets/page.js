@@ -2,7 +2,7 @@
 // The page around the timeline: state in the address, keys, pointer, selection. Dash fills the panel; this asks it to.
 (() => {
   const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory"], STAY = ["source", "engines", "memory"], PAGES = ["roofline", "compare", "whatif"];
-  const COLOURS = ["engine", "bound", "wait", "path"], ADDRESS_MS = 200, SEARCH_MS = 120;
+  const ADDRESS_MS = 200, SEARCH_MS = 120;
   let tl = null, start = null, st = null, drag = null, query = "", numbering = "", opened = null, addressed = 0, searching = 0;
   const pointers = new Map();
 
@@ -13,7 +13,7 @@
     const two = k => { const p = pair(k); return p?.length === 2 && p[1] > p[0] ? p : null; };
     const quiet = start.tracks.filter(t => t.quiet).map(t => t.group);
     st = {
-      theme: h.get("theme") || localStorage.getItem("trnprof.theme") || "", colour: COLOURS.includes(h.get("colour")) ? h.get("colour") : "engine",
+      theme: h.get("theme") || localStorage.getItem("trnprof.theme") || "", colour: start.colours.includes(h.get("colour")) ? h.get("colour") : "engine", only: pair("only") || [],
       tab: TABS.includes(h.get("tab")) ? h.get("tab") : "instruction", page: PAGES.includes(h.get("page")) ? h.get("page") : "", other: h.get("with") || "", wish: h.get("set") || "", at: null,
       row: /^\d+$/.test(h.get("sel") || "") ? +h.get("sel") : -1, transfer: /^\d+$/.test(h.get("dma") || "") ? +h.get("dma") : -1,
       area: two("area"), title: h.get("title") || "", view: two("t"), gap: null, panel: h.get("panel") !== "0",
@@ -23,7 +23,7 @@
   }
   function write() {
     const h = new URLSearchParams(), put = (k, v) => { if (v !== "" && v !== null && v !== undefined) h.set(k, v); };
-    put("theme", st.theme); if (st.colour !== "engine") put("colour", st.colour); if (st.tab !== "instruction") put("tab", st.tab);
+    put("theme", st.theme); if (st.colour !== "engine") put("colour", st.colour); put("only", tl.only.join()); if (st.tab !== "instruction") put("tab", st.tab);
     put("page", st.page); if (st.page === "compare") put("with", st.other); if (st.page) put("set", st.wish); if (st.row >= 0) put("sel", st.row); if (st.transfer >= 0) put("dma", st.transfer);
     if (st.area) { put("area", st.area.map(Math.round).join()); put("title", st.title); }
     if (!tl.atHome()) put("t", tl.view.map(Math.round).join());
@@ -66,8 +66,9 @@
     document.documentElement.dataset.theme = theme();
     trnprof.ink.forget();
   }
-  function nextTheme() {
-    st.theme = start.themes[(start.themes.indexOf(theme()) + 1) % start.themes.length];
+  const nextTheme = () => setTheme(start.themes[(start.themes.indexOf(theme()) + 1) % start.themes.length]);
+  function setTheme(name) {
+    st.theme = name;
     localStorage.setItem("trnprof.theme", st.theme);
     paintTheme(); trnprof.memory.redraw(); ask(); if (st.page) askChart(); tl.request(); remember();
   }
@@ -190,7 +191,8 @@
     pin: () => { const r = underPointer(); if (r && r.kind !== "group") { st.pinned.has(r.id) ? st.pinned.delete(r.id) : st.pinned.add(r.id); relayout(); } },
     hide: () => { const r = underPointer(); if (r && r.kind !== "group" && !st.hidden.has(r.id)) st.hidden.add(r.id); else st.hidden.clear(); tl.lastRow = null; relayout(); },
     move_down: () => move(1), move_up: () => move(-1),
-    colour: () => colour(COLOURS[(COLOURS.indexOf(st.colour) + 1) % COLOURS.length]),
+    colour: () => colour(start.colours[(start.colours.indexOf(st.colour) + 1) % start.colours.length]), only: () => only(trnprof.legend.next(tl.only)), everything: () => only([]),
+    commands: () => trnprof.commands.open(start.commands, action => ACT[action](), () => tl.canvas.focus()),
     panel: () => { st.panel = !st.panel; ask(); tl.relayout(); gutter(); tl.request(); remember(); },
     roofline: () => turn("roofline"), compare: () => turn("compare"), what_if: () => turn("whatif"),
     run_what_if: () => trnprof.suppose.run(tl, wished), cancel_what_if: () => trnprof.suppose.cancel(tl), theme: nextTheme, help: () => { $("#help").hidden = !$("#help").hidden; },
@@ -198,6 +200,11 @@
     back: () => { st.page = ""; askChart(); remember(); }, close_help: () => { $("#help").hidden = true; },
   };
   for (const [k, tab] of TABS.entries()) ACT[`tab_${k + 1}`] = () => { st.tab = tab; st.panel = true; ask(); remember(); };
+  const each = (names, act) => { for (const name of names) act(name); };
+  function named() {
+    each(start.colours, way => { ACT[`colour_${way}`] = () => colour(way); });
+    each(start.themes, name => { ACT[`theme_${name}`] = () => setTheme(name); });
+  }
   function turn(page) { st.page = st.page === page ? "" : page; askChart(); remember(); }
   function wished(text) { st.wish = text; remember(); }
   function escape() {
@@ -215,11 +222,18 @@
     [all[k], all[k + by]] = [all[k + by], all[k]];
     st.order = [...st.order.filter(id => !all.includes(id)), ...all]; tl.state.order = st.order; relayout();
   }
-  function colour(name) {
+  /** Colours of the legend that alone are drawn as work. */
+  function only(colours) {
+    tl.only = colours; trnprof.legend.mark(tl); tl.request(); remember();
+    at(colours.length ? `only ${trnprof.legend.name(colours)}` : "all colours");
+  }
+  function colour(name, kept = []) {
     const moved = (tl.colour === "path") !== (name === "path");
+    tl.only = kept;
     st.colour = tl.colour = document.body.dataset.paint = name;
     if (moved) { tl.relayout(); gutter(); }
     document.querySelectorAll("[data-colour]").forEach(b => b.setAttribute("aria-pressed", b.dataset.colour === name));
+    trnprof.legend.show(tl, name, fetched);
     tl.request(); remember();
   }
   function openLine(hint, done) {
@@ -345,6 +359,7 @@
     new ResizeObserver(() => { if (tl?.canvas === c && $("#scroll").clientHeight) { tl.relayout(); gutter(); tl.request(); } }).observe($("#scroll"));
     tl.onview = () => { status(); remember(); };
     tl.onfault = fault => notice(fault.message);
+    $("#colour").addEventListener("change", e => { colour(e.target.value); c.focus(); });
     const q = $("#q");
     q.addEventListener("input", () => { clearTimeout(searching); searching = setTimeout(() => search(q.value), SEARCH_MS); });
     q.addEventListener("keydown", e => {
@@ -356,7 +371,7 @@
 
   // --- the document: once, whatever page is shown --------------------------------------------------------------------------------
   document.addEventListener("click", e => {
-    const b = e.target.closest("[data-act],[data-tab],[data-go],[data-goto],[data-colour],[data-fold],[data-transfer],[data-t0],[data-with],[data-wish],[data-memory]");
+    const b = e.target.closest("[data-act],[data-tab],[data-go],[data-goto],[data-colour],[data-only],[data-fold],[data-transfer],[data-t0],[data-with],[data-wish],[data-memory]");
     if (!b || !tl) return;
     const d = b.dataset;
     if (d.act === "close_help" && e.target.closest(".dialog")) return;
@@ -369,6 +384,7 @@
     if (d.wish) trnprof.suppose.add(d.wish);
     if (d.memory) { const r = b.getBoundingClientRect(), t = trnprof.memory.tileAt(b, e.clientX - r.left, e.clientY - r.top); if (t) showArea(t.t0_ps, t.t1_ps, t.name); }
     if (d.colour) colour(d.colour);
+    if (d.only !== undefined) only(trnprof.legend.next(tl.only, +d.only));
     if (d.fold) fold(d.fold);
     if (d.transfer) fetched("transfer", { row: d.transfer }).then(card => chooseTransfer(card, true));
     if (d.t0) showArea(+d.t0, +d.t1, d.name);
@@ -400,7 +416,7 @@
     read(); paintTheme();
     Object.assign(tl.state, { closed: st.closed, hidden: st.hidden, pinned: st.pinned, order: st.order });
     tl.marks = st.marks; tl.area = st.area; tl.chosen = null; tl.relayout(); gutter();
-    colour(st.colour);
+    colour(st.colour, st.only);
     if (st.view) tl.set(...st.view); else tl.set(...start.home);
     if (st.q) { send("q", { value: st.q }); search(st.q); }
     ask(); askChart(); status();
@@ -412,7 +428,7 @@
     const ready = () => {
       if (!$("#tracks")?.closest(".scroll")) return requestAnimationFrame(ready);
       start = data;
-      read(); paintTheme();
+      named(); trnprof.legend.forget(); read(); paintTheme();
       tl = new trnprof.Timeline($("#tracks"), $("#ruler"), $("#overview"), data, st);
       wire(); restore();
       trnprof.timeline = tl;

@@ -8,7 +8,7 @@
   class Timeline {
     /** start : what the server says of the trace;  state : closed, hidden, pinned, order (the page keeps it) */
     constructor(canvas, ruler, overview, start, state) {
-      Object.assign(this, { canvas, ruler, overviewCanvas: overview, start, state, view: [...start.home], colour: "engine",
+      Object.assign(this, { canvas, ruler, overviewCanvas: overview, start, state, view: [...start.home], colour: "engine", only: [],
         chosen: null, hover: null, area: null, cursor: null, marks: [], found: null, hits: [], frame: null, busyLines: null });
       this.frames = new trnprof.Frames(start.name, () => this.request(), fault => this.onfault?.(fault));
       this.relayout();
@@ -82,7 +82,7 @@
       this.w = Math.max(1, box.clientWidth); this.h = this.height; this.P = palette(); this.hits = [];
       box.style.height = `${this.h}px`;
       const g = surface(this.canvas, this.w, this.h), P = this.P;
-      this.frame = this.frames.best(this.view, Math.max(1, this.w), this.colour, this.shown);
+      this.frame = this.frames.best(this.view, Math.max(1, this.w), this.colour, this.shown, this.only);
       this.ground(g);
       for (const r of this.rows) {
         if (r.kind === "group") { g.fillStyle = P.surface; g.fillRect(0, r.y, this.w, r.h); g.fillStyle = P.line; g.fillRect(0, r.y, this.w, 1); continue; }

@@ -178,3 +178,62 @@ def large(rows: int, seed: int = 0) -> Trace:
     end = int(max(instructions.end_ps.max(), transfers.end_ps.max()))
     meta = Meta(True, "trn2", "large", kernel="large", window=(0, end), total_ps=end)
     return Trace(meta, text, instructions, transfers)
+
+
+OPERATORS = (
+    # name, engine, opcode, share of the layer
+    ("rms_norm", Engine.VECTOR, "TENSOR_TENSOR", 0.06),
+    ("qkv_proj", Engine.TENSOR, "MATMUL", 0.24),
+    ("attention", Engine.TENSOR, "MATMUL", 0.22),
+    ("all_reduce", Engine.COLLECTIVE, "ALL_REDUCE", 0.08),
+    ("mlp", Engine.TENSOR, "MATMUL", 0.32),
+    ("all_reduce", Engine.COLLECTIVE, "ALL_REDUCE", 0.08),
+)
+"""Of a layer of `model`."""
+
+
+def model(ranks: int = 2, layers: int = 3, pieces: int = 8) -> Trace:
+    """A model's step on several cores: MODEL, LAYER, OPERATOR and KERNEL regions, with a collective in each layer."""
+    text, rows, regions = Strings(), [], []
+    layer_ps = 100 * US
+    for core in range(ranks):
+        model_row = len(regions)
+        regions.append((NONE, RegionKind.MODEL, "llama-tiny", core, 0, layers * layer_ps))
+        for layer in range(layers):
+            layer_row, at = len(regions), layer * layer_ps
+            regions.append((model_row, RegionKind.LAYER, f"layer {layer}", core, at, at + layer_ps))
+            for name, engine, opcode, share in OPERATORS:
+                end = at + round(share * layer_ps)
+                regions.append((layer_row, RegionKind.OPERATOR, name, core, at, end))
+                kernel = len(regions)
+                regions.append((kernel - 1, RegionKind.KERNEL, f"{name}_kernel", core, at, end))
+                step = (end - at) // pieces
+                rows += [(at + k * step + core * US // 10, step - US // 5, engine, opcode, core, kernel)
+                         for k in range(pieces)]  # fmt: skip
+                at = end
+    rows.sort()
+    start, took, engine, opcode, core, region = zip(*rows, strict=True)
+    instructions = Instructions(
+        id=np.arange(len(rows)),
+        start_ps=np.array(start),
+        end_ps=np.array(start) + np.array(took),
+        engine=np.array(engine, np.int8),
+        core=np.array(core, np.int16),
+        opcode=text.codes(opcode),
+        name=text.codes([f"I-{k}" for k in range(len(rows))]),
+        region=np.array(region, np.int32),
+        control=np.zeros(len(rows), np.bool_),
+        flops=np.where(np.array(opcode) == "MATMUL", 2 * 128 * 128 * 512, 0),
+    )
+    parent, kind, name, of, begin, end = zip(*regions, strict=True)
+    made = Regions(
+        parent=np.array(parent),
+        kind=np.array(kind, np.int8),
+        name=text.codes(name),
+        core=np.array(of, np.int16),
+        start_ps=np.array(begin),
+        end_ps=np.array(end),
+    )
+    total = layers * layer_ps + US
+    meta = Meta(True, "trn2", "llama-tiny", kernel="llama-tiny", window=(0, total), total_ps=total)
+    return Trace(meta, text, instructions, regions=made)

@@ -14,7 +14,7 @@ from tests.synthetic import US, attention, large
 from trnprof import readers
 from trnprof.view import Session
 from trnprof.view import format as words
-from trnprof.view.keys import keys_of
+from trnprof.view.keys import commands_of, keys_of
 from trnprof.view.palette import THEME_COLOURS
 from trnprof.web import create_app
 
@@ -325,6 +325,49 @@ def test_search_counts_marks_and_steps(screen):
     tab.until("document.querySelector('#hits').textContent.includes('not a pattern')")
 
 
+def test_the_legend_names_what_colours_mean_and_shows_one_alone(screen):
+    tab = screen()
+    tab.page.select_option("#colour", "opcode")
+    tab.page.wait_for_selector("#legend button:has-text('MATMUL')")
+    tab.until("trnprof.timeline.frame.inks === 'hue' && !trnprof.timeline.frames.busy")
+    hues = [THEME_COLOURS["dark"][f"hue-{k}"] for k in range(1, 9)]
+    assert tab.pixel("c0.tensor", 16 * US) == hues[0]
+    vector = tab.pixel("c0.vector", 19.5 * US)
+    assert vector in hues[1:]
+    tab.page.click("#legend button:has-text('TENSOR_REDUCE')")
+    tab.until("location.hash.includes('only=')")
+    tab.until(f"trnprof.timeline.frame.key.endsWith('|{hues.index(vector)}') && !trnprof.timeline.frames.busy")
+    assert tab.pixel("c0.vector", 19.5 * US) == vector
+    assert tab.pixel("c0.tensor", 16 * US) != hues[0], "what is left out is a thin line"
+    other = screen(tab.value("location.hash"))
+    other.page.wait_for_selector("#legend button[aria-pressed='true']:has-text('TENSOR_REDUCE')")
+    tab.page.focus("#tracks")
+    tab.press("C")
+    tab.until("trnprof.timeline.only.length === 1 && trnprof.timeline.only[0] > " + str(hues.index(vector)))
+    tab.press("c")
+    tab.until("trnprof.timeline.colour === 'operator' && trnprof.timeline.only.length === 0")
+
+
+def test_the_palette_runs_any_command_of_the_table(screen):
+    tab = screen()
+    tab.press(":")
+    tab.page.wait_for_selector("#commands li[role=option]")
+    assert tab.page.locator("#commands li").count() == len(commands_of("web"))
+    tab.page.keyboard.type("source line")
+    assert tab.page.locator("#commands li").count() == 2
+    tab.press("ArrowDown", "ArrowUp", "Enter")
+    tab.until("trnprof.timeline.colour === 'line'")
+    assert tab.page.locator("#commands").count() == 0
+    tab.press(":")
+    tab.page.keyboard.type("no such thing")
+    assert "none of" in tab.page.inner_text("#commands")
+    tab.press("Escape")
+    tab.press(":")
+    tab.page.keyboard.type("contrast")
+    tab.press("Enter")
+    tab.until("document.documentElement.dataset.theme === 'contrast'")
+
+
 def test_goto_and_find_track(screen):
     tab = screen()
     tab.press("g")
@@ -464,7 +507,7 @@ def test_everything_is_reached_by_keyboard(screen):
     for _ in range(40):
         tab.press("Tab")
         seen.add(tab.value("document.activeElement.id || document.activeElement.textContent"))
-    assert {"q", "tracks", "Theme", "tab-verdict", "Wait"} <= seen
+    assert {"q", "tracks", "Theme", "tab-verdict", "colour"} <= seen
     assert tab.page.get_attribute("#tracks", "role") == "application"
     assert "question mark" in tab.page.get_attribute("#tracks", "aria-label")
 

@@ -23,7 +23,8 @@ from tests.synthetic import attention
 from trnprof.tui import actions, ink, run
 from trnprof.tui.app import KEYS, TerminalApp
 from trnprof.view import Session
-from trnprof.view.keys import keys_of
+from trnprof.view.colours import COLOURS
+from trnprof.view.keys import commands_of, keys_of
 
 US = 1_000_000
 Script = Callable[[TerminalApp, Pilot], Awaitable[None]]
@@ -288,13 +289,39 @@ def test_marks_are_set_and_cleared():
 
 def test_c_goes_round_the_meanings_of_colour_and_the_picture_follows():
     inks = []
-    for count in range(5):
+    for count in range(len(COLOURS) + 1):
         app = press(*["c"] * count)
-        assert state(app).colour == ("engine", "bound", "wait", "path", "engine")[count]
+        assert state(app).colour == (*COLOURS, COLOURS[0])[count]
         inks.append(app.picture.canvas.inks.copy())
-    assert (inks[0] == inks[4]).all()
+    assert (inks[0] == inks[-1]).all()
     assert (inks[0] != inks[1]).any()
     assert (inks[1] != inks[2]).any()
+
+
+def test_a_legend_says_what_colours_mean_and_shows_one_alone():
+    shown = press(*["c"] * 4)
+    assert "opcode  ■ MATMUL 54" in screen(shown)
+    alone = press(*["c"] * 4, "C", "C")
+    second = small().legend("opcode")[1]
+    assert state(alone).only == (second.colour,)
+    assert f"only {second.name}" in screen(alone)
+    everything = [row.colour for row in small().legend("opcode")]
+    assert state(press(*["c"] * 4, *["C"] * (len(everything) + 1))).only == ()
+    assert state(press(*["c"] * 4, "C", "escape")).only == ()
+
+
+def test_colon_lists_every_command_and_runs_the_chosen_one():
+    listed = press("colon")
+    assert f"{len(commands_of('terminal'))} of {len(commands_of('terminal'))}" in screen(listed)
+    ran = press("colon", *typed("source line"), "enter")
+    assert (state(ran).colour, state(ran).overlay) == ("line", "")
+    moved = press("colon", *typed("colour by"), "down", "down", "enter")
+    assert state(moved).colour == "wait"
+    assert press("colon", *typed("contrast"), "enter").inkwell.theme == "contrast"
+    assert press("colon", *typed("quit"), "enter").return_code == 0
+    none = press("colon", *typed("no such thing"))
+    assert "no command says that" in screen(none)
+    assert state(press("colon", *typed("opcode"), "escape")).colour == "engine"
 
 
 def test_number_keys_open_the_tabs_and_backslash_takes_the_panel_away():

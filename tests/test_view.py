@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim.trace import Engine, Instructions, Meta, Strings, Trace
-from tests.synthetic import US, attention
+from tests.synthetic import US, attention, model
 from trnprof.view import Session, Viewport
 from trnprof.view.palette import BOUNDS
 
@@ -188,6 +188,13 @@ def test_the_first_in_view_is_work(session):
 )
 def test_search_looks_at_names_opcodes_sources_regions_engines_and_titles(session, pattern, rows):
     assert session.search(pattern).rows.tolist() == rows
+
+
+def test_search_finds_all_that_lies_in_a_region_of_that_name():
+    session = Session(model(ranks=1, layers=3))
+    found = session.search("layer 1$")
+    assert found.count == found.searched // 3
+    assert set(session.trace.instructions.start_ps[found.rows] // (100 * US)) == {1}
 
 
 def test_search_says_how_much_was_searched(session):

@@ -19,8 +19,8 @@ from sim.errors import InputError
 from tests.synthetic import US, attention
 from trnprof.view import Session, Viewport
 from trnprof.view import format as words
-from trnprof.view.keys import GROUPS, KEYS, TABS, grouped, keys_of
-from trnprof.view.palette import BOUNDS, ENGINE_COLOURS, THEME_COLOURS, contrast, ink_on, stylesheet
+from trnprof.view.keys import GROUPS, KEYS, TABS, commands_of, grouped, keys_of
+from trnprof.view.palette import BOUNDS, ENGINE_COLOURS, HUE_COLOURS, THEME_COLOURS, contrast, ink_on, stylesheet
 from trnprof.web import callbacks, create_app, panels
 from trnprof.web.library import Library
 from trnprof.web.server import listen
@@ -123,6 +123,16 @@ def test_cards_steps_and_gaps(client):
     assert client.get(f"/trace/kernel/gap?track=c0.scalar&t={18 * US}").get_json()["then"]["row"] == 6
     assert client.get("/trace/kernel/card?row=99").status_code == 400
     assert client.get("/trace/kernel/transfer?row=-1").status_code == 400
+
+
+def test_the_legend_is_that_of_the_session_and_narrows_a_frame(client, library):
+    rows = client.get("/trace/kernel/legend?colour=opcode").json
+    assert rows == [row.to_json() for row in library.session("kernel").legend("opcode")]
+    query = f"t0={9 * US}&t1={26 * US}&columns=900&tracks=c0.tensor,c0.vector&colour=opcode"
+    every, alone = (unpack(client.get(f"/trace/kernel/frame?{query}&only={only}").data) for only in ("", "0"))
+    assert every["inks"] == "hue"
+    assert (alone["flags"] & 1).sum() < (every["flags"] & 1).sum()
+    assert client.get(f"/trace/kernel/frame?{query}&only=x").status_code == 400
 
 
 def test_search_and_goto(client):
@@ -376,10 +386,10 @@ def test_no_key_does_two_things():
     assert [len(rows) > 0 for _, rows in grouped("web")] == [True] * len(GROUPS)
 
 
-def test_every_key_of_the_table_acts_in_the_browser():
+def test_every_command_of_the_table_acts_in_the_browser():
     script = (ROOT / "assets" / "page.js").read_text()
-    for row in keys_of("web"):
-        named = re.search(rf"\b{row.action}\b\s*[:,]", script) or row.action.startswith("tab_")
+    for row in commands_of("web"):
+        named = re.search(rf"\b{row.action}\b\s*[:,]", script) or row.action.startswith(("tab_", "colour_", "theme_"))
         assert named, f"{row.action} is in the table of keys and nowhere in page.js"
 
 
@@ -409,7 +419,7 @@ def test_text_and_bars_can_be_read(theme):
     colours = THEME_COLOURS[theme]
     for ground in ("bg", "surface", "hover"):
         assert all(contrast(colours[text], colours[ground]) >= 4.5 for text in ("text", "text-2", "text-3"))
-    for name in (*ENGINE_COLOURS[:-1], *BOUNDS):
+    for name in (*ENGINE_COLOURS[:-1], *BOUNDS, *HUE_COLOURS):
         assert contrast(colours[name], colours["bg"]) >= 3, name
         assert contrast(ink_on(colours[name]), colours[name]) >= 4.4, name
 

@@ -8,7 +8,10 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII alone")
     parser.add_argument(
-        "--colour", choices=("engine", "bound", "wait", "path"), default="engine", help="what colours mean"
+        "--colour",
+        choices=("engine", "bound", "wait", "path", "opcode", "operator", "line", "dma"),
+        default="engine",
+        help="what colours mean",
     )
     parser.add_argument(
         "--depth", choices=("auto", "truecolor", "256", "16", "none"), default="auto", help="colours of the terminal"

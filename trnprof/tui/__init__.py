@@ -19,7 +19,7 @@ def run(
 ) -> int:
     """Show a trace in the terminal until the user leaves, and return the exit code.
 
-    colour : engine, bound, wait or path, what colours mean at first
+    colour : what colours mean at first, one of `view.colours.COLOURS`
     depth  : how many colours the terminal has; `auto` asks it, and NO_COLOR means none
     raises : UsageError where there is no terminal; a fault of trnprof's own, once the terminal is as it was
     """

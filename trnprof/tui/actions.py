@@ -13,6 +13,7 @@ from trnprof.tui.screen import Scene
 from trnprof.tui.state import NONE, PAN, PAN_FAR, ZOOM, State
 from trnprof.view import Session, Track
 from trnprof.view import format as words
+from trnprof.view.colours import COLOURS
 from trnprof.view.keys import TABS
 
 SELECTABLE = ("instructions", "transfers")
@@ -196,6 +197,8 @@ def _clear(scene: Scene, cells: int) -> State:
         return replace(state, area_from=None)
     if state.area is not None:
         return replace(state, area=None)
+    if state.only:
+        return replace(state, only=())
     if state.hit != NONE:
         return replace(state, hit=NONE)
     return replace(state, row=NONE, transfer=NONE, gap=False)
@@ -265,6 +268,16 @@ def _set(**changes: object) -> Action:
     return lambda scene, cells: replace(scene.state, **changes)
 
 
+def _only(scene: Scene, cells: int) -> State:
+    """The next colour of the legend alone, after the last all of them."""
+    state = scene.state
+    rows = scene.session.legend(state.colour)
+    at = next((k for k, row in enumerate(rows) if row.colour in state.only), -1) + 1
+    if at >= len(rows):
+        return replace(state, only=(), note="all colours")
+    return replace(state, only=(rows[at].colour,), note=f"only {rows[at].name}; C goes on")
+
+
 ACTIONS: dict[str, Action] = {
     "zoom_in": _zoom(ZOOM),
     "zoom_out": _zoom(1 / ZOOM),
@@ -294,7 +307,11 @@ ACTIONS: dict[str, Action] = {
     "hide": _hide,
     "move_down": _move(1),
     "move_up": _move(-1),
-    "colour": lambda scene, cells: replace(scene.state, colour=moves.next_colour(scene.state.colour)),
+    "colour": lambda scene, cells: replace(scene.state, colour=moves.next_colour(scene.state.colour), only=()),
+    **{f"colour_{way}": _set(colour=way, only=()) for way in COLOURS},
+    "only": _only,
+    "everything": _set(only=(), note="all colours"),
+    "commands": _set(overlay="commands", entry="", choice=0),
     "panel": lambda scene, cells: replace(scene.state, panel=not scene.state.panel),
     "roofline": _set(screen="roofline", dot=0),
     "what_if": _set(overlay="what_if", entry=""),

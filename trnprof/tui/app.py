@@ -43,6 +43,10 @@ KEYS = {name: key.action for key in keys_of("terminal") for name in key.terminal
 """The action of each key, by Textual's name of it."""
 
 
+OWN = {"quit": "leave", "theme": "theme", "copy": "copy", "export": "export"}
+"""Commands that are more than a change of the state."""
+
+
 class Opened(Message):
     """The trace has been read and painted once."""
 
@@ -266,9 +270,16 @@ class TerminalApp(App[int]):
             self._compare_wish()
         elif choices.offered(self.scene, event.key):
             self.become(choices.press(self.scene, event.key))
-        elif action in ("quit", "theme", "copy", "export"):
-            getattr(self, f"action_{'leave' if action == 'quit' else action}")()
         elif action:
+            self.do(action)
+
+    def do(self, action: str) -> None:
+        """Run a command of the table: its own here, else what it does to the state."""
+        if action.startswith("theme_"):
+            self._wear(action.removeprefix("theme_"))
+        elif action in OWN:
+            getattr(self, f"action_{OWN[action]}")()
+        else:
             self.act(action)
 
     def act(self, action: str) -> None:
@@ -327,10 +338,12 @@ class TerminalApp(App[int]):
         self.exit(code)
 
     def action_theme(self) -> None:
+        self._wear(THEMES[(THEMES.index(self.inkwell.theme) + 1) % len(THEMES)])
+
+    def _wear(self, theme: str) -> None:
         if self.inkwell.depth in ("16", "none"):
             self.note("the terminal's own colours rule here")
             return
-        theme = THEMES[(THEMES.index(self.inkwell.theme) + 1) % len(THEMES)]
         self.inkwell = Inkwell(theme, self.inkwell.depth)
         self.repaint(everything=True)
 

@@ -13,6 +13,7 @@ from rich.color import Color
 from rich.style import Style
 
 from trnprof.view import palette
+from trnprof.view.colours import inks
 
 Depth = Literal["truecolor", "256", "16", "none"]
 DEPTHS: tuple[Depth, ...] = ("truecolor", "256", "16", "none")
@@ -24,7 +25,9 @@ ENGINE = len(FRAME)
 BOUND = ENGINE + len(palette.ENGINE_COLOURS)
 """Ink of the first bound; add the palette's index."""
 NEUTRAL = palette.NEUTRAL
-INKS = (*FRAME, *palette.ENGINE_COLOURS, *palette.BOUNDS)
+HUE = BOUND + len(palette.BOUNDS)
+"""Ink of the first hue; add the index of a legend."""
+INKS = (*FRAME, *palette.ENGINE_COLOURS, *palette.BOUNDS, *palette.HUE_COLOURS)
 ALT, SELECTED, LABEL, BOLD, REVERSE, UNDERLINE = (1 << bit for bit in range(8, 14))
 GROUNDED = SELECTED | LABEL | REVERSE | UNDERLINE
 """Flags under which even a blank cell is seen."""
@@ -54,9 +57,24 @@ PLAIN = {  # 256-colour code on dark, on light; the terminal's own colour with 1
     "memory_capacity": (183, 54, "bright_magenta"),
     "network": (120, 23, "bright_green"),
     "latency": (244, 245, "bright_black"),
+    "hue-1": (111, 25, "bright_blue"),
+    "hue-2": (178, 130, "yellow"),
+    "hue-3": (204, 100, "bright_red"),
+    "hue-4": (155, 96, "bright_green"),
+    "hue-5": (63, 69, "blue"),
+    "hue-6": (132, 132, "magenta"),
+    "hue-7": (100, 53, "green"),
+    "hue-8": (51, 52, "bright_cyan"),
 }
 TINT = 0.22
 """How far every second bar steps towards the ground, so that neighbours are told apart."""
+
+
+def of_way(colour: str, index: int) -> int:
+    """Ink of a colour of a frame or legend, for a way of colouring."""
+    if inks(colour) == "hue":
+        return HUE + index if index >= 0 else MID
+    return (BOUND if inks(colour) == "bound" else ENGINE) + index
 
 
 class Inkwell:

@@ -63,7 +63,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _plain(state: State) -> dict[str, Any]:
     texts = {"track": state.track, "colour": state.colour, "panel": state.panel}
-    numbers = {name: getattr(state, name) for name in WHOLE}
+    numbers: dict[str, Any] = {name: getattr(state, name) for name in WHOLE}
+    numbers["only"] = list(state.only)
     lists = {name: list(getattr(state, name)) for name in (*TRACKS, "folded", "marks")}
     return {**texts, **numbers, **lists, "area": list(state.area) if state.area else None}
 
@@ -90,6 +91,7 @@ def _state(saved: dict[str, Any], session: Session, state: State) -> State:
         tab=numbers["tab"] if 0 <= numbers["tab"] < len(TABS) else 0,
         track=saved["track"] if saved["track"] in tracks else "",
         colour=saved["colour"] if saved["colour"] in COLOURS else state.colour,
+        only=tuple(_number(k) for k in saved["only"]),
         panel=bool(saved["panel"]),
         folded=tuple(group for group in saved["folded"] if group in groups),
         marks=tuple(_number(t) for t in saved["marks"]),

@@ -10,7 +10,8 @@ from trnprof.tui.canvas import Canvas, clipped, width_of
 from trnprof.tui.screen import Scene
 from trnprof.view import Track
 from trnprof.view import format as words
-from trnprof.view.keys import Key, grouped
+from trnprof.view.keys import Key, commands_of, grouped
+from trnprof.view.keys import matching as matching_commands
 
 STRONG = ink.TEXT | ink.BOLD
 KEY = 9
@@ -202,6 +203,27 @@ def compare(canvas: Canvas, scene: Scene) -> None:
     _typed(canvas, x + 2, y + 1, "=", scene.state.entry, width - 8)
     hint = scene.state.note or "path of another trace; i compares with a changed machine"
     canvas.put(x + 4, y + 2, hint, ink.MARK if scene.state.note else ink.DIM, end=x + width - 1)
+
+
+def commands(canvas: Canvas, scene: Scene) -> None:
+    """Every command that holds the words that are typed, with its keys; Enter runs the one under the cursor."""
+    found, state = matching_commands("terminal", scene.state.entry), scene.state
+    rows = max(1, min(14, canvas.height - 7))
+    width = min(canvas.width - 4, 72)
+    x, y = (canvas.width - width) // 2, max(0, (canvas.height - rows - 3) // 2)
+    box(canvas, x, y, width, rows + 3, "Commands")
+    _typed(canvas, x + 2, y + 1, ":", state.entry, width - 24)
+    canvas.put_right(x + width - 2, y + 1, f"{len(found)} of {len(commands_of('terminal'))}", ink.MID)
+    chosen = min(state.choice, max(len(found) - 1, 0))
+    first = min(max(0, chosen - rows // 2), max(0, len(found) - rows))
+    for line, k in enumerate(range(first, min(first + rows, len(found))), y + 2):
+        key = found[k]
+        code = (ink.ACCENT | ink.REVERSE) if k == chosen else ink.TEXT
+        text = f" {key.group:<8}{clipped(key.words, width - 24)}"
+        canvas.put(x + 2, line, text + " " * (width - 4 - width_of(text)), code, end=x + width - 2)
+        canvas.put_right(x + width - 3, line, " ".join(key.shown), code if k == chosen else ink.ACCENT)
+    if not found:
+        canvas.put(x + 4, y + 2, "no command says that", ink.MID)
 
 
 def find_track(canvas: Canvas, scene: Scene) -> None:

@@ -30,6 +30,8 @@ def page(scene: Scene, width: int, height: int) -> Picture:
     match state.overlay:
         case "help":
             overlays.help_screen(picture.canvas, int(state.entry or 0))
+        case "commands":
+            overlays.commands(picture.canvas, scene)
         case "search":
             overlays.search(picture.canvas, scene)
         case "goto":

@@ -9,11 +9,12 @@ from trnprof.tui import actions, errands, overlays
 from trnprof.tui import state as moves
 from trnprof.tui.screen import Scene
 from trnprof.tui.state import NONE, State
+from trnprof.view.keys import matching
 
 if TYPE_CHECKING:
     from trnprof.tui.app import TerminalApp
 
-PROMPTS = {"search": "search", "goto": "goto", "track": "find_track", "what_if": "what_if", "compare": "compare"}
+PROMPTS = {name: name for name in ("commands", "search", "goto", "what_if", "compare")} | {"track": "find_track"}
 """Overlays that take text, and the action that opens each."""
 LONGEST = 200
 
@@ -26,12 +27,15 @@ def press(app: TerminalApp, key: str, character: str | None) -> None:
         app.become(replace(app.before_typing or state, overlay="", entry=""))
     elif key == "enter":
         _accept(app)
+    elif key in ("up", "down") and state.overlay == "commands":
+        count = len(matching("terminal", state.entry))
+        app.become(replace(state, choice=(state.choice + (1 if key == "down" else -1)) % max(count, 1)))
     elif key in ("up", "down") and state.overlay == "search":
         app.become(_preview(scene, 1 if key == "down" else -1))
     else:
         entry = _edited(state.entry, key, character)
         if entry != state.entry:
-            app.become(replace(state, entry=entry, note=""))
+            app.become(replace(state, entry=entry, choice=0, note=""))
             if state.overlay == "search":
                 app.find(entry)
 
@@ -75,6 +79,11 @@ def _accept(app: TerminalApp) -> None:
     elif state.overlay == "compare":
         app.become(closed.state)
         errands.compare_path(app, state.entry)
+    elif state.overlay == "commands":
+        found = matching("terminal", state.entry)
+        app.become(closed.state)
+        if found:
+            app.do(found[min(state.choice, len(found) - 1)].action)
     elif state.overlay == "goto":
         app.become(_go(scene))
     else:

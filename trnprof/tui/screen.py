@@ -22,6 +22,8 @@ HINTS = (
     ("o", "roofline"), ("?", "keys"),
 )  # fmt: skip
 STRONG = ink.TEXT | ink.BOLD
+HEADED = 140
+"""Columns from which the header lists all that colours can say."""
 WAITS = {
     "source": "adding up the time of each source line",
     "advice": "looking for advice",
@@ -87,9 +89,10 @@ def header(canvas: Canvas, scene: Scene) -> None:
     right = canvas.width - 1
     if canvas.width >= layout.SMALL:
         right = canvas.put_right(right, 0, "? keys  q quit", ink.DIM) - 2
-        for name in reversed(COLOURS):
+        for name in reversed(COLOURS if canvas.width >= HEADED else (scene.state.colour,)):
             chosen = scene.state.colour == name
             right = canvas.put_right(right, 0, f" {name} ", (ink.ACCENT | ink.REVERSE) if chosen else ink.DIM) - 1
+        right = canvas.put_right(right, 0, "c colour", ink.DIM) - 1
     else:
         right = canvas.put_right(right, 0, "? keys", ink.DIM) - 1
     device = f"{meta.mark} {meta.device}"
@@ -184,14 +187,15 @@ def timeline(picture: Picture, scene: Scene) -> None:
     """The tracks that fit, each in its lines, and how many do not."""
     shape, state, canvas = picture.shape, scene.state, picture.canvas
     chosen = layout.visible(scene.session.tracks(), state)
-    rows = layout.plan(chosen, shape.tracks, state)
+    top = layout.TOP + legend(canvas, scene)
+    rows = layout.plan(chosen, shape.tracks - top + layout.TOP, state)
     viewport = Viewport(state.t0, state.t1, shape.cells * tracks.COLUMNS_PER_CELL)
     ids = [row.track.id for row in rows]
-    picture.frame = scene.session.frame(viewport, ids, state.colour)
+    picture.frame = scene.session.frame(viewport, ids, state.colour, state.only)
     sought = scene.hits is not None and (state.overlay == "search" or state.hit != NONE)
     hits = scene.hits.rows if sought else None
     place = tracks.Field(canvas, picture.frame, state, shape.gutter, shape.cells, hits)
-    y = layout.TOP
+    y = top
     for row in rows:
         y += row.air
         tracks.paint(place, row, y)
@@ -203,6 +207,27 @@ def timeline(picture: Picture, scene: Scene) -> None:
         if left > 8:
             lines = panels.regions(scene.session.regions(), shape.gutter + shape.cells - 2)
             panels.draw(canvas, lines, 1, y + 1, shape.gutter + shape.cells - 2, left - 1)
+
+
+def legend(canvas: Canvas, scene: Scene) -> int:
+    """What colours mean where tracks do not tell it, and what is shown alone; returns the lines that it takes."""
+    state = scene.state
+    if state.colour == "engine" and not state.only:
+        return 0
+    right = canvas.width - 1 - (layout.SIDE_WIDTH + 2 if canvas.width >= layout.SIDE and state.panel else 0)
+    x = canvas.put(1, layout.TOP, f"{state.colour}  ", ink.DIM, end=right)
+    for row in scene.session.legend(state.colour):
+        name = clipped(row.name, 24)
+        if x + width_of(name) + width_of(row.share_words) + 4 > right:
+            canvas.put(x, layout.TOP, "…", ink.DIM)
+            break
+        code = ink.of_way(state.colour, row.colour)
+        glyph = BOUND_GLYPHS[row.colour].glyph if state.colour == "bound" else "■"
+        x = canvas.put(x, layout.TOP, f"{glyph} ", code)
+        on = row.colour in state.only
+        x = canvas.put(x, layout.TOP, name, (ink.ACCENT | ink.REVERSE) if on else ink.DIM if state.only else ink.TEXT)
+        x = canvas.put(x + 1, layout.TOP, row.share_words, ink.DIM) + 2
+    return 1
 
 
 def _more(canvas: Canvas, shape: Shape, rows: list[Row], count: int, y: int) -> None:

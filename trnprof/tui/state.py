@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trnprof.view.timeline import COLOURS
+from trnprof.view.colours import COLOURS
 
 NONE = -1
 NARROWEST_PS = 5_000
@@ -20,7 +20,7 @@ PAN, PAN_FAR = 0.15, 0.6
 """Share of the window that one key moves."""
 
 Screen = Literal["timeline", "roofline", "compare", "what_if"]
-Overlay = Literal["", "help", "search", "goto", "track", "what_if", "compare"]
+Overlay = Literal["", "help", "commands", "search", "goto", "track", "what_if", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class State:
     gap: bool = False
     """The idle time at the cursor is selected."""
     colour: str = "engine"
+    only: tuple[int, ...] = ()
+    """Colours of the legend that alone are drawn as work; all when none is named."""
     screen: Screen = "timeline"
     overlay: Overlay = ""
     tab: int = 0
@@ -67,6 +69,8 @@ class State:
     """The dot of the roofline under the cursor."""
     entry: str = ""
     """What has been typed into the open line: a pattern or a place."""
+    choice: int = 0
+    """The row under the cursor of a list that is being typed into."""
     hit: int = NONE
     """Which hit of the search is current."""
     note: str = ""

@@ -12,6 +12,7 @@ from trnprof.tui.canvas import Canvas, clipped, width_of
 from trnprof.tui.layout import Row
 from trnprof.tui.state import State
 from trnprof.view import format as words
+from trnprof.view.colours import OTHERS
 from trnprof.view.palette import BOUND_GLYPHS
 from trnprof.view.records import WASTE, WORK, Frame, Track
 
@@ -77,6 +78,9 @@ def gutter(field: Field, row: Row, y: int) -> None:
 
 def _name(track: Track, room: int) -> str:
     """The track's name, else the word of it that tells it from its neighbours, else its code."""
+    core = track.group_name.partition(", ")[2]
+    if track.kind == "bound" and core and width_of(core) + 6 <= room:
+        return f"bound {core}"
     parts = track.name.split(" ")
     telling = (parts[-1] if track.minor else parts[0]).rstrip(",")
     return next((name for name in (track.name, telling, track.code) if 2 < width_of(name) <= room), track.name)
@@ -118,11 +122,12 @@ def _work(field: Field, marks: np.ndarray, y: int, lines: int) -> None:
 def _inks(field: Field, marks: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Ink of each mark: engine or bound, every second one of a dense run a tint darker."""
     frame = field.frame
-    base = ink.BOUND if frame.colour_by == "bound" else ink.ENGINE
+    base, others = ink.of_way(frame.colour_by, 0), ink.of_way(frame.colour_by, OTHERS)
     fresh = np.concatenate(([True], start[1:] - end[:-1] >= 1))
     order = np.arange(marks.size)
     since = order - np.maximum.accumulate(np.where(fresh, order, 0))
-    inks = base + frame.colour[marks].astype(np.uint16)
+    colour = frame.colour[marks].astype(np.int64)
+    inks = np.where(colour >= 0, base + colour, others).astype(np.uint16)
     inks[since & 1 == 1] |= ink.ALT
     moved = _of_transfers(field, marks)
     row = field.state.transfer if moved else field.state.row

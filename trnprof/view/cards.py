@@ -6,11 +6,12 @@ import numpy as np
 
 from sim.trace import NONE, Engine, Memory, Wait
 from trnprof.view import format as words
+from trnprof.view.causes import cause, waiting
 from trnprof.view.labels import title
 from trnprof.view.links import Links
 from trnprof.view.operands import decode
 from trnprof.view.records import Achieved, Card, Fact, GapCard, Link, TransferCard
-from trnprof.view.timeline import Timeline, cause, waiting
+from trnprof.view.timeline import Timeline
 
 SHOWN_LINKS = 6
 

@@ -1,15 +1,18 @@
-"""The one table of keys: the browser's help and bindings, the terminal's bindings and the tests read it."""
+"""The one table of commands and their keys: both views' bindings, help and command palette, and the tests, read it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from trnprof.view.colours import COLOUR_WORDS
+from trnprof.view.palette import THEMES
 
 VIEWS = ("web", "terminal")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One action; `keys` are the browser's `KeyboardEvent.key` values."""
+    """One command; `keys` are the browser's `KeyboardEvent.key` values, none where only the palette has it."""
 
     action: str
     keys: tuple[str, ...]
@@ -47,6 +50,7 @@ KEYS: tuple[Key, ...] = (
     Key("search", ("/",), ("/",), "Find", "search, regex", ("slash",)),
     Key("next_hit", ("n",), ("n",), "Find", "next hit", ("n",)),
     Key("previous_hit", ("N",), ("N",), "Find", "previous hit", ("N",)),
+    Key("commands", (":",), (":",), "Find", "all commands", ("colon",)),
     Key("find_track", ("t",), ("t",), "Find", "find a track", ("t",)),
     Key("fold", (" ",), ("Space",), "Tracks", "fold, unfold the group", ("space",)),
     Key("pin", ("p",), ("p",), "Tracks", "pin the track", ("p",)),
@@ -54,6 +58,9 @@ KEYS: tuple[Key, ...] = (
     Key("move_down", ("J",), ("J",), "Tracks", "move the track down", ("J",)),
     Key("move_up", ("K",), ("K",), "Tracks", "move the track up", ("K",)),
     Key("colour", ("c",), ("c",), "Show", "what colours say", ("c",)),
+    Key("only", ("C",), ("C",), "Show", "one colour of the legend alone; again: the next", ("C",)),
+    Key("everything", (), (), "Show", "all colours of the legend"),
+    *(Key(f"colour_{way}", (), (), "Show", f"colour by {said}") for way, said in COLOUR_WORDS.items()),
     Key("tab_1", ("1",), ("1",), "Show", "instruction", ("1",)),
     Key("tab_2", ("2",), ("2",), "Show", "verdict", ("2",)),
     Key("tab_3", ("3",), ("3",), "Show", "engines", ("3",)),
@@ -68,6 +75,7 @@ KEYS: tuple[Key, ...] = (
     Key("compare", ("=",), ("=",), "Show", "compare", ("equals_sign",)),
     Key("what_if", ("i",), ("i",), "Show", "what-if", ("i",)),
     Key("theme", ("T",), ("T",), "Show", "theme", ("T",)),
+    *(Key(f"theme_{theme}", (), (), "Show", f"{theme} theme") for theme in THEMES),
     Key("help", ("?",), ("?",), "Show", "this table", ("question_mark",)),
     Key("copy", ("y",), ("y",), "Take", "copy the card as JSON", ("y",)),
     Key("export", ("e",), ("e",), "Take", "save the picture", ("e",)),
@@ -80,8 +88,19 @@ TABS = ("instruction", "verdict", "engines", "roofline", "regions", "source", "a
 
 
 def keys_of(view: str) -> tuple[Key, ...]:
-    """The rows that a view binds."""
+    """The rows that a view binds to a key."""
+    return tuple(key for key in commands_of(view) if key.keys)
+
+
+def commands_of(view: str) -> tuple[Key, ...]:
+    """All rows of a view: what its palette of commands lists."""
     return tuple(key for key in KEYS if view in key.views)
+
+
+def matching(view: str, text: str) -> tuple[Key, ...]:
+    """Commands that hold every word that is typed, in the order of the table."""
+    wanted = text.lower().split()
+    return tuple(key for key in commands_of(view) if all(word in f"{key.group} {key.words}".lower() for word in wanted))
 
 
 def grouped(view: str) -> tuple[tuple[str, tuple[Key, ...]], ...]:

@@ -18,6 +18,11 @@ NEUTRAL = ENGINE_COLOURS.index("neutral")
 BOUNDS = ("compute", "memory_bandwidth", "memory_capacity", "network", "latency")
 """Colour index of bounds."""
 
+HUES = 8
+"""Colours for values that are not known beforehand: opcodes, operators, lines."""
+
+HUE_COLOURS = tuple(f"hue-{k}" for k in range(1, HUES + 1))
+
 
 @dataclass(frozen=True, slots=True)
 class BoundGlyph:
@@ -43,6 +48,7 @@ _NAMES = (
     *("neutral-ink", "region", "region-ink"),
     *BOUNDS,
     *("good", "bad", "mark"),
+    *HUE_COLOURS,
 )
 """Of the tokens, in the order in which the hex values are written below."""
 
@@ -50,17 +56,20 @@ _HEX = {
     "dark": (
         "#0f1115 #15181d #1c2027 #232830 #262b33 #3b4350 #e8ebf0 #b0b8c4 #87909d #9dbcff #ffffff #00000066 "
         "#6996fd #7fd9ab #f0c23b #c78dac #747b84 #d0581f #def2ff #8fa3b5 #353c47 #c3cad5 #2b3340 #dfe4ec "
-        "#6b96fe #f08c24 #d8bdfb #86eda4 #858c98 #7fd9ab #ff8f7a #f0c23b"
+        "#6b96fe #f08c24 #d8bdfb #86eda4 #858c98 #7fd9ab #ff8f7a #f0c23b "
+        "#99adff #ebad1f #ff7099 #c2ff70 #5c70eb #ad4785 #85850a #0affff"
     ),
     "light": (
         "#ffffff #f6f7f9 #ffffff #edeff3 #e2e5ea #c3c9d3 #14181f #434c59 #616b79 #2f57c4 #0b0d10 #ffffffb0 "
         "#4748c6 #0b876d #a98d12 #85158f #4f5257 #bc4e11 #4c9bd9 #5a7186 #d9dde4 #3d4653 #e6e9ef #1d232c "
-        "#5264e2 #d66602 #4d2390 #2b614a #85828f #0b7a52 #b3261e #7c6200"
+        "#5264e2 #d66602 #4d2390 #2b614a #85828f #0b7a52 #b3261e #7c6200 "
+        "#0a5cc2 #ad330a #85990a #853370 #7085ff #c27099 #470a5c #700a0a"
     ),
     "contrast": (
         "#000000 #000000 #000000 #2b2b2b #8c8c8c #d0d0d0 #ffffff #ffffff #dcdcdc #ffd60a #ffd60a #000000a0 "
         "#8fb1ff #8df0bd #ffd84a #f0b0d2 #8f959c #ff8a4d #e8f7ff #a9bccd #4a4a4a #ffffff #2e2e2e #ffffff "
-        "#8fb1ff #ff9d3d #e2ccff #8dffad #989898 #8df0bd #ff9d8a #ffd60a"
+        "#8fb1ff #ff9d3d #e2ccff #8dffad #989898 #8df0bd #ff9d8a #ffd60a "
+        "#adffff #ebad1f #d65c99 #ebff5c #7070eb #47d6ad #c299ff #99850a"
     ),
 }
 

@@ -161,7 +161,8 @@ class Frame(Record):
     busy: np.ndarray
     """Share of the mark's span, 0-1."""
     colour: np.ndarray
-    """Index of `ENGINE_COLOURS`; of `BOUNDS` where the frame is coloured by bound and on the bound track."""
+    """Index of `ENGINE_COLOURS`; of `BOUNDS` where the frame is coloured by bound and on the bound track; of hues, -1
+    without one, in the ways of `colours.HUED`."""
     flags: np.ndarray
     label: np.ndarray
     """Key of `labels`."""
@@ -181,6 +182,23 @@ class Frame(Record):
 
     def __len__(self) -> int:
         return self.start_ps.size
+
+
+@dataclass(frozen=True, slots=True)
+class LegendRow(Record):
+    """What one colour of the picture means, over the whole trace."""
+
+    colour: int
+    """As in `Frame.colour`; what a filter names."""
+    name: str
+    time_ps: int
+    """Summed over engines."""
+    time_words: str
+    share: float
+    """Of the time of all rows of the legend, 0-1."""
+    share_words: str
+    count: int
+    """Instructions, transfers or stretches of time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,19 @@ def _found(trace: Trace, matches) -> np.ndarray:
         if table.has(name):
             found |= hit[table.column(name)]
     if len(trace.regions) and table.has("region"):
-        found |= np.append(hit[trace.regions.name], False)[table.region]
+        found |= np.append(_within(hit[trace.regions.name], trace.regions.parent), False)[table.region]
     engines = np.array([matches(words.ENGINE_WORDS[e]) is not None for e in Engine], np.bool_)
     found |= engines[table.engine]
     return found | _titled(trace, matches)
+
+
+def _within(hit: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Regions that are found, and all that lies in them."""
+    while True:
+        spread = hit | np.append(hit, False)[parent]
+        if np.array_equal(spread, hit):
+            return spread
+        hit = spread
 
 
 def _titled(trace: Trace, matches) -> np.ndarray:

@@ -21,6 +21,7 @@ from trnprof.view import search
 from trnprof.view.cards import Cards
 from trnprof.view.code import SourceFile, source_files
 from trnprof.view.findings import AdviceCard, Assumption, advice_cards, assumptions
+from trnprof.view.legend import legend
 from trnprof.view.links import Links
 from trnprof.view.memory import MemoryCard, memory_card
 from trnprof.view.paths import CompareCard, PathCard, Paths, SettingRow, WhatIfCard, compared, supposition
@@ -34,6 +35,7 @@ from trnprof.view.records import (
     Frame,
     GapCard,
     Hits,
+    LegendRow,
     Overview,
     RegionRow,
     SourceRow,
@@ -70,6 +72,7 @@ class Session:
         """Whether source files that the trace names are read on this machine."""
         self._charts: dict[str, Chart] = {}
         self._told: dict[bool, tuple[AdviceCard, ...]] = {}
+        self._legends: dict[str, tuple[LegendRow, ...]] = {}
         self._last_hits: Hits | None = None
         self._what_ifs: dict[tuple, WhatIf] = {}
         self._compared: tuple[Session, CompareCard] | None = None
@@ -166,12 +169,25 @@ class Session:
         """All rows of the timeline, in the order of the screen."""
         return self.timeline.tracks
 
-    def frame(self, viewport: Viewport, tracks: Sequence[str] | None = None, colour: str = "engine") -> Frame:
+    def frame(
+        self,
+        viewport: Viewport,
+        tracks: Sequence[str] | None = None,
+        colour: str = "engine",
+        only: Sequence[int] = (),
+    ) -> Frame:
         """What to draw of the tracks in the viewport; bounded by its columns, however many rows there are.
 
-        colour : one of `timeline.COLOURS`
+        colour : one of `colours.COLOURS`
+        only   : colours of its legend that alone are drawn as work, all when none is named
         """
-        return self.timeline.frame(viewport, tracks, colour)
+        return self.timeline.frame(viewport, tracks, colour, only)
+
+    def legend(self, colour: str) -> tuple[LegendRow, ...]:
+        """What the colours of the picture mean, and how much of the trace each has."""
+        if colour not in self._legends:
+            self._legends[colour] = legend(self, colour)
+        return self._legends[colour]
 
     def overview(self, columns: int) -> Overview:
         """How busy each engine is over the whole trace."""

@@ -10,23 +10,19 @@ from threading import Lock
 
 import numpy as np
 
-from sim.trace import NONE, Engine, Trace, Wait
+from sim.trace import NONE, Engine, Trace
 from trnprof.machine import Machine
 from trnprof.view import format as words
 from trnprof.view import route, tracks
+from trnprof.view.causes import cause, waiting
+from trnprof.view.colours import HUED, OTHERS, Schemes
 from trnprof.view.counters import Counter, counters
 from trnprof.view.labels import Labels
 from trnprof.view.lanes import Columns, Lane
 from trnprof.view.palette import NEUTRAL
-from trnprof.view.records import ESTIMATE, KERNEL, WORK, Frame, Overview, Track, Viewport
+from trnprof.view.records import ESTIMATE, KERNEL, WASTE, WORK, Frame, Overview, Track, Viewport
 from trnprof.view.ribbon import Ribbon, ribbon
 from trnprof.view.tracks import Row
-
-COLOURS = ("engine", "bound", "wait", "path")
-"""What colour can say, in the order in which `c` steps through.
-
-path : who is on the critical path, which has a track of its own then
-"""
 
 QUANTUM = 256
 """Frames begin and end at multiples of so many buckets, so that neighbouring views share them."""
@@ -39,6 +35,11 @@ GAP_BUCKETS = 2
 """Idle time shorter than this is not drawn: its share of a cluster shows it."""
 
 _KEPT_OVERVIEWS = 8
+
+_BARS = ("instructions", "transfers", "packets")
+
+_FILTERED = {"wait": (), "bound": (*_BARS, "bound"), "path": (*_BARS, "path")}
+"""Kinds of tracks whose marks a legend can leave out; bars without an entry. Waits are told by gaps."""
 
 _WRITTEN = ("instructions", "transfers", "regions", "path")
 """Kinds of tracks that write on their bars."""
@@ -64,6 +65,7 @@ class Timeline:
         self.machine = machine
         self.labels = Labels(trace)
         self.route = route.Route(trace, self.labels)
+        self.schemes = Schemes(trace)
         self.columns = tracks.instruction_columns(trace)
         self._frames: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
         self._overviews: OrderedDict[int, Overview] = OrderedDict()
@@ -177,8 +179,13 @@ class Timeline:
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
-    def frame(self, viewport: Viewport, ids: Sequence[str] | None = None, colour: str = "engine") -> Frame:
-        """What to draw of the tracks (all without ids) in the viewport, which is widened to whole quanta."""
+    def frame(
+        self, viewport: Viewport, ids: Sequence[str] | None = None, colour: str = "engine", only: Sequence[int] = ()
+    ) -> Frame:
+        """What to draw of the tracks (all without ids) in the viewport, which is widened to whole quanta.
+
+        only : colours of the legend that alone are drawn as work; all when none is named
+        """
         bucket = viewport.bucket_ps
         quantum = bucket * QUANTUM
         t0 = viewport.t0_ps // quantum * quantum
@@ -186,12 +193,13 @@ class Timeline:
         # The path is found when it is asked for: on a large trace it takes longer than a picture may.
         asked = [name for name in self.rows if name != route.ID or colour == "path"] if ids is None else ids
         chosen = tuple(name for name in dict.fromkeys(asked) if name in self.rows)
-        key = (chosen, colour, bucket, t0, t1)
+        wanted = tuple(sorted(set(only)))
+        key = (chosen, colour, wanted, bucket, t0, t1)
         with self._lock:
             if key in self._frames:
                 self._frames.move_to_end(key)
                 return self._frames[key]
-        frame = self._draw(chosen, colour, bucket, t0, t1)
+        frame = self._draw(chosen, colour, wanted, bucket, (t0, t1))
         with self._lock:
             self._frames[key] = frame
             while len(self._frames) > KEPT_FRAMES:
@@ -204,7 +212,10 @@ class Timeline:
             self._frames.clear()
             self._overviews.clear()
 
-    def _draw(self, ids: tuple[str, ...], colour: str, bucket: int, t0: int, t1: int) -> Frame:
+    def _draw(
+        self, ids: tuple[str, ...], colour: str, only: tuple[int, ...], bucket: int, span: tuple[int, int]
+    ) -> Frame:
+        t0, t1 = span
         parts: list[_Marks] = []
         idle: list[tuple[int, np.ndarray]] = []
         levels: list[tuple[int, np.ndarray]] = []
@@ -217,12 +228,13 @@ class Timeline:
             for number, lane in enumerate((self.route.lane,) if name == route.ID else row.lanes):
                 marks = lane.marks(t0, t1, bucket)
                 if marks.size:
-                    parts.append(
-                        _Marks(position, number, row.track.kind, marks, self._colour(row.track, lane, marks, colour))
-                    )
+                    shown = self._colour(row.track, lane, marks, colour)
+                    if only and row.track.kind in _FILTERED.get(colour, _BARS):
+                        self._leave_out(row.track.kind, lane, marks, shown, (colour, only))
+                    parts.append(_Marks(position, number, row.track.kind, marks, shown))
             if row.idle is not None:
                 idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket, self.window[0])))
-        return self._assemble(ids, colour, bucket, (t0, t1), parts, idle, levels)
+        return self._assemble(ids, (colour, only), bucket, span, parts, idle, levels)
 
     def _within(self, t0: int, t1: int) -> tuple[int, int]:
         """Idle time is told inside the kernel window only: outside of it nothing is waited for."""
@@ -239,10 +251,25 @@ class Timeline:
             return self.route.colour(longest)
         if colour == "bound":
             return self.ribbon(track.core).at((start + body) // 2)
+        if colour in HUED:
+            return np.where(flags & WORK > 0, self.schemes.colours(colour, track.kind, longest), OTHERS).astype(np.int8)
         shown = flags & WORK > 0 if colour == "engine" else np.zeros(len(marks), bool)
         if colour == "path":
             shown = self.route.through(track.kind, lane, marks)
         return np.where(shown, track.colour, NEUTRAL).astype(np.int8)
+
+    def _leave_out(
+        self, kind: str, lane: Lane, marks: np.ndarray, shown: np.ndarray, wish: tuple[str, tuple[int, ...]]
+    ) -> None:
+        """Draw thin what a filter leaves out; a cluster that holds a row of a wanted colour takes that colour."""
+        colour, only = wish
+        kept = np.isin(shown, only)
+        if colour in HUED and (marks[:, 4] > 1).any():
+            for hue in only:
+                found = self.schemes.holds(colour, kind, lane, marks, hue) & ~kept & (marks[:, 4] > 1)
+                shown[found] = hue
+                kept |= found
+        marks[~kept, 7] &= ~(WORK | WASTE)
 
     def _labels(self, parts: Sequence[_Marks]) -> np.ndarray:
         """Label codes of all marks, NONE where a track writes nothing."""
@@ -260,7 +287,7 @@ class Timeline:
                 label[where] = write(longest[where])
         return label
 
-    def _assemble(self, ids, colour, bucket, span, parts, idle, levels) -> Frame:
+    def _assemble(self, ids, wish, bucket, span, parts, idle, levels) -> Frame:
         def column(values: list[np.ndarray], dtype: type) -> np.ndarray:
             return np.concatenate(values).astype(dtype) if values else np.empty(0, dtype)
 
@@ -270,13 +297,16 @@ class Timeline:
         row, longest = marks[:, 3].copy(), marks[:, 6].copy()
         self._name_rows(parts, row, longest)
         gap_colour, gap_label = self.causes(gaps[:, 2])
+        if wish[0] == "wait" and wish[1]:
+            gap_label[~np.isin(gap_colour, wish[1])] = NONE
+            gap_colour[~np.isin(gap_colour, wish[1])] = NEUTRAL
         length = np.maximum(1, marks[:, 1] - marks[:, 0])
         return Frame(
             t0_ps=span[0],
             t1_ps=span[1],
             bucket_ps=bucket,
             tracks=ids,
-            colour_by=colour,
+            colour_by=wish[0],
             track=column([np.full(len(p.marks), p.position) for p in parts], np.int16),
             lane=column([np.full(len(p.marks), p.lane) for p in parts], np.int16),
             start_ps=marks[:, 0].copy(),
@@ -358,32 +388,3 @@ def _in_overview(row: Row) -> bool:
     if row.track.kind == "packets":
         return True
     return row.track.kind == "instructions" and not row.track.minor and row.track.engine != Engine.SYNC
-
-
-_CAUSES = {
-    Wait.DMA: (Engine.DMA, "DMA"),
-    Wait.BUFFER: (NEUTRAL, "a free buffer"),
-    Wait.PORT: (NEUTRAL, "a memory port"),
-    Wait.TABLE: (Engine.SCALAR, "the activation table"),
-    Wait.QUEUE: (Engine.DMA, "the DMA queue"),
-    Wait.BANDWIDTH: (Engine.DMA, "HBM bandwidth"),
-    Wait.ISSUE: (Engine.SYNC, "the DMA trigger"),
-    Wait.COLLECTIVE: (Engine.COLLECTIVE, "a collective"),
-    Wait.ENGINE: (NEUTRAL, "issue"),
-}
-
-
-def cause(wait: int, engine: int) -> tuple[int, str]:
-    """Colour and words of what was waited for, empty when unknown; `engine` of the instruction that bound the start."""
-    if wait in _CAUSES and not (wait == Wait.BUFFER and engine >= 0):
-        index, text = _CAUSES[Wait(wait)]
-        return int(index), text
-    if engine >= 0:
-        name = words.ENGINE_WORDS[engine]
-        return engine, f"{name}, to free a buffer" if wait == Wait.BUFFER else name
-    return NEUTRAL, ""
-
-
-def waiting(text: str) -> str:
-    """`waits for VectorE`, from the words of a cause."""
-    return f"waits for {text}" if text else "idle, cause not recorded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +13,8 @@ from flask import Flask, Response, request
 
 from sim.errors import TrnprofError
 from trnprof.view import Session, Viewport
+from trnprof.view.colours import COLOURS
 from trnprof.view.palette import stylesheet
-from trnprof.view.timeline import COLOURS
 from trnprof.web.jobs import Jobs
 from trnprof.web.library import Library
 from trnprof.web.start import start_of
@@ -66,14 +67,31 @@ def _palette() -> Response:
 
 def _frame(session: Session) -> Response:
     names = request.args.get("tracks")
-    colour = request.args.get("colour", "engine")
-    if colour not in COLOURS:
-        raise BadArgumentError(f"colour: {colour[:40]!r} is none of {', '.join(COLOURS)}")
+    colour = _way()
     viewport = Viewport(_time("t0"), _time("t1"), _integer("columns", 1, MOST_COLUMNS))
     if viewport.t1_ps <= viewport.t0_ps:
         raise BadArgumentError("t1: must lie after t0")
-    frame = session.frame(viewport, names.split(",") if names is not None else None, colour)
+    frame = session.frame(viewport, names.split(",") if names is not None else None, colour, _only())
     return Response(pack_frame(frame), mimetype="application/octet-stream")
+
+
+def _way() -> str:
+    colour = request.args.get("colour", "engine")
+    if colour not in COLOURS:
+        raise BadArgumentError(f"colour: {colour[:40]!r} is none of {', '.join(COLOURS)}")
+    return colour
+
+
+def _only() -> list[int]:
+    """Colours that a legend is narrowed to."""
+    text = request.args.get("only", "")
+    if not re.fullmatch(r"(-?\d{1,2}(,-?\d{1,2}){0,30})?", text, re.ASCII):
+        raise BadArgumentError(f"only: {text[:40]!r} are no colours of a legend")
+    return [int(part) for part in text.split(",")] if text else []
+
+
+def _legend(session: Session) -> Response:
+    return _json([row.to_json() for row in session.legend(_way())])
 
 
 def _overview(session: Session) -> Response:
@@ -196,6 +214,7 @@ def _start(session: Session) -> Response:
 _ANSWERS: dict[str, Answer] = {
     "frame": _frame,
     "overview": _overview,
+    "legend": _legend,
     "card": _card,
     "transfer": _transfer,
     "gap": _gap,

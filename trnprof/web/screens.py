@@ -6,9 +6,9 @@ from dash import dcc, html
 
 from trnprof.view import Session
 from trnprof.view import format as words
+from trnprof.view.colours import COLOUR_WORDS, COLOURS
 from trnprof.view.keys import TABS, grouped
 from trnprof.view.records import Facts
-from trnprof.view.timeline import COLOURS
 from trnprof.web.library import Library
 from trnprof.web.panels import TAB_NAMES, dots
 from trnprof.web.parts import Part, dim, link_to, mid, row, shares, swatch
@@ -61,7 +61,7 @@ def header(library: Library, name: str, meta: Facts | None) -> html.Header:
         parts += [_traces(library, name, meta), mark(meta)]
     parts.append(html.Span(className="grow"))
     if meta is not None:
-        parts += [_search(), _colours()]
+        parts.append(_search())
     if meta is not None:
         parts += [
             html.Button("Compare", className="btn quiet hide-m", title="Compare (=)", **{"data-act": "compare"}),
@@ -101,14 +101,12 @@ def _search() -> html.Label:
     )
 
 
-def _colours() -> html.Span:
-    buttons = [
-        html.Button(
-            name.capitalize(), **{"data-colour": name, "aria-pressed": "true" if name == COLOURS[0] else "false"}
-        )
-        for name in COLOURS
-    ]
-    return html.Span(buttons, className="seg hide-s", role="group", **{"aria-label": "Colour by"})
+def legend() -> html.Div:
+    """What colours say, and what each means; assets/legend.js fills in the rows, which filter."""
+    ways = [html.Option(COLOUR_WORDS[name], value=name) for name in COLOURS]
+    choice = html.Label([dim("Colour by"), html.Select(ways, id="colour")])
+    rows = html.Div(id="legend", className="legend-rows", role="group", **{"aria-label": "Show one colour alone"})
+    return html.Div([choice, rows], className="legend")
 
 
 def strip(session: Session) -> list[Part]:
@@ -184,6 +182,7 @@ def main(library: Library, name: str, session: Session) -> list[Part]:
     return [
         header(library, name, meta),
         html.Section(mid("Judging what bounds it"), id="verdict", className="verdict", **{"aria-label": "Verdict"}),
+        legend(),
         html.Main([stage(meta), panel()]),
         html.Div(id="roofline", hidden=True, className="roofline-page"),
         thumbs(),

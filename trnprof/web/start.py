@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trnprof.view import Session
-from trnprof.view.keys import keys_of
+from trnprof.view.colours import COLOURS, HUED
+from trnprof.view.keys import commands_of, keys_of
 from trnprof.view.palette import THEMES
 
 
@@ -21,5 +22,8 @@ def start_of(name: str, session: Session) -> dict[str, Any]:
         "window": list(session.window),
         "extent": list(session.extent),
         "keys": {key: row.action for row in keys_of("web") for key in row.keys},
+        "commands": [[row.action, row.group, row.words, list(row.shown)] for row in commands_of("web")],
+        "colours": list(COLOURS),
+        "hued": list(HUED),
         "themes": list(THEMES),
     }

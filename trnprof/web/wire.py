@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from trnprof.view.colours import inks
 from trnprof.view.records import Frame, Overview
 
 _JS_TYPES = {
@@ -57,6 +58,7 @@ def pack_frame(frame: Frame) -> bytes:
         "bucket": frame.bucket_ps,
         "tracks": frame.tracks,
         "colour": frame.colour_by,
+        "inks": inks(frame.colour_by),
         "labels": frame.labels,
         "levels": len(frame.values),
     }
