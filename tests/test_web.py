@@ -21,8 +21,9 @@ from trnprof.view import Session, Viewport
 from trnprof.view import format as words
 from trnprof.view.keys import GROUPS, KEYS, TABS, commands_of, grouped, keys_of
 from trnprof.view.palette import BOUNDS, ENGINE_COLOURS, HUE_COLOURS, THEME_COLOURS, contrast, ink_on, stylesheet
-from trnprof.web import callbacks, create_app, panels
+from trnprof.web import callbacks, create_app, panels, serve
 from trnprof.web.library import Library
+from trnprof.web.security import token_for
 from trnprof.web.server import listen
 from trnprof.web.wire import pack_frame
 
@@ -231,6 +232,38 @@ def test_a_host_that_was_asked_for_is_answered():
     client = create_app([], hosts=["build.example"]).server.test_client()
     assert client.get("/", headers={"Host": "build.example:80"}).status_code == 200
     assert client.get("/", headers={"Host": "other.example"}).status_code == 403
+
+
+def test_off_loopback_a_browser_must_bring_the_token_once():
+    client = create_app([], hosts=["*"], token="secret").server.test_client()
+    for address in ("/", "/palette.css", "/assets/page.js", "/_dash-layout", "/?token=wrong", "/?token="):
+        assert client.get(address, headers={"Host": "build.example"}).status_code == 403, address
+    answer = client.get("/?trace=a&token=secret", headers={"Host": "build.example"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/?trace=a")
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    client.set_cookie("trnprof", "secret", domain="build.example")
+    assert client.get("/?trace=a", headers={"Host": "build.example"}).status_code == 200
+    evil = {"Host": "build.example", "Origin": "http://evil.example"}
+    assert client.get("/", headers=evil).status_code == 403, "a token does not let other pages ask"
+
+
+@pytest.mark.parametrize(("hosts", "wanted"), [((), False), (("127.0.0.1",), False), (("*",), True), (("a.b",), True)])
+def test_a_token_is_wanted_where_others_can_ask(hosts, wanted):
+    fresh = token_for(hosts)
+    assert bool(fresh) == wanted
+    assert not wanted or (len(fresh) >= 32 and fresh != token_for(hosts))
+    assert token_for(hosts, "given") == ("given" if wanted else "")
+
+
+def test_the_address_that_is_printed_carries_the_token(monkeypatch, capsys):
+    monkeypatch.setattr("waitress.serve", lambda *args, **options: options["sockets"][0].close())
+    monkeypatch.setenv("TRNPROF_TOKEN", "abc")
+    serve([ROOT / "traces" / "attention"], host="0.0.0.0", port=0)
+    assert re.search(r"http://[^/ ]+:\d+/\?token=abc ", capsys.readouterr().err)
+    serve([ROOT / "traces" / "attention"], port=0)
+    assert "token" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -447,11 +480,15 @@ def test_the_module_for_wsgi_servers_shows_the_traces_of_the_environment(monkeyp
     traces = [str(tmp_path / "one.json"), str(tmp_path / "two.json")]
     monkeypatch.setenv("TRNPROF_TRACES", os.pathsep.join(traces))
     monkeypatch.setenv("TRNPROF_HOSTS", "profiles.example")
+    monkeypatch.setenv("TRNPROF_TOKEN", "known")
     server = runpy.run_path(str(ROOT / "app.py"))["server"]
     client = server.test_client()
+    assert client.get("/?token=known", headers={"Host": "profiles.example"}).status_code == 302
+    client.set_cookie("trnprof", "known", domain="profiles.example")
     assert client.get("/", headers={"Host": "profiles.example"}).status_code == 200
-    assert client.get("/trace/two/card?row=0").status_code == 404
-    assert "one, two" in client.get("/trace/three/card?row=0").get_json()["error"]
+    at = {"Host": "profiles.example"}
+    assert client.get("/trace/two/card?row=0", headers=at).status_code == 404
+    assert "one, two" in client.get("/trace/three/card?row=0", headers=at).get_json()["error"]
 
 
 def test_a_taken_port_moves_on_to_the_next():

@@ -12,15 +12,16 @@ if TYPE_CHECKING:
 __all__ = ["create_app", "serve"]
 
 
-def create_app(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
+def create_app(paths: Sequence[str | Path], hosts: Sequence[str] = (), token: str = "") -> Dash:
     """The application for these traces; `.server` is its WSGI callable.
 
     hosts : names beside the loopback ones that a browser may address it by; "*" for any; with one that is not
             loopback no source files of this machine are shown
+    token : what a browser must bring once as `?token=`, where there is one
     """
     from trnprof.web.application import build
 
-    return build(paths, hosts)
+    return build(paths, hosts, token)
 
 
 def serve(paths: Sequence[str | Path], host: str = "127.0.0.1", port: int = 8050, open_browser: bool = False) -> None:

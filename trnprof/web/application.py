@@ -33,7 +33,7 @@ INDEX = """<!doctype html>
 """
 
 
-def build(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
+def build(paths: Sequence[str | Path], hosts: Sequence[str] = (), token: str = "") -> Dash:
     """The application; nothing is opened before it is asked for."""
     library = Library(paths, code=set(hosts) <= set(LOOPBACK))
     app = Dash(
@@ -60,5 +60,5 @@ def build(paths: Sequence[str | Path], hosts: Sequence[str] = ()) -> Dash:
     )
     add_callbacks(app, library)
     add_routes(app.server, library)
-    guard(app, hosts)
+    guard(app, hosts, token)
     return app

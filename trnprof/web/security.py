@@ -1,14 +1,23 @@
-"""Who may ask, and what a page may load: loopback names only, nothing from elsewhere."""
+"""Who may ask, and what a page may load: loopback names, or whoever has the token; nothing from elsewhere."""
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from typing import NoReturn
+from urllib.parse import urlencode, urlsplit
 
 from dash import Dash
-from flask import Flask, Response, abort, request
+from flask import Flask, Response, abort, redirect, request
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+
+COOKIE = "trnprof"
+"""Holds the token, so that it stands in an address only once."""
+TOKEN = "token"
+LASTS = 30 * 86_400
+"""Seconds that a browser keeps it."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -23,22 +32,25 @@ _HEADERS = {
 }
 
 
-def guard(app: Dash, hosts: Sequence[str] = ()) -> None:
+def token_for(hosts: Sequence[str], given: str = "") -> str:
+    """What a browser must know: nothing where only this machine can ask, else the given token or a fresh one."""
+    return "" if {host.lower() for host in hosts} <= set(LOOPBACK) else given or secrets.token_urlsafe(24)
+
+
+def guard(app: Dash, hosts: Sequence[str] = (), token: str = "") -> None:
     """Refuse foreign Host and Origin headers, which is how other pages reach a local server, and set the policy.
 
     hosts : allowed beside the loopback names; "*" for any
+    token : what each request must carry, in the cookie that the first address with `?token=` sets
     """
     server: Flask = app.server
     allowed = {*LOOPBACK, *(host.lower() for host in hosts)}
 
     @server.before_request
-    def check() -> None:
-        if "*" in allowed:
-            return
-        origin = request.headers.get("Origin")
-        named = [request.host] + ([urlsplit(origin).netloc] if origin and origin != "null" else [])
-        if any(_bare(name) not in allowed for name in named) or origin == "null":
-            abort(Response("This server answers to loopback names only; see --host.\n", 403, mimetype="text/plain"))
+    def check() -> Response | None:
+        if _foreign(allowed):
+            _refuse("This server answers to loopback names only; see --host.")
+        return _admit(token) if token else None
 
     @server.after_request
     def protect(response: Response) -> Response:
@@ -46,6 +58,37 @@ def guard(app: Dash, hosts: Sequence[str] = ()) -> None:
         response.headers["Content-Security-Policy"] = _POLICY.format(hashes=hashes)
         response.headers.update(_HEADERS)
         return response
+
+
+def _foreign(allowed: set[str]) -> bool:
+    """Whether the request names another host than ours, or comes from a page of another."""
+    origin = request.headers.get("Origin")
+    source = urlsplit(origin).netloc if origin else ""
+    if origin and not source:
+        return True
+    if "*" in allowed:
+        return bool(source) and source != request.host
+    return any(_bare(name) not in allowed for name in (request.host, source) if name)
+
+
+def _admit(token: str) -> Response | None:
+    """Let in who has the cookie; set it for who comes with the token, whose address then loses it."""
+    if _same(request.cookies.get(COOKIE, ""), token):
+        return None
+    if not _same(request.args.get(TOKEN, ""), token):
+        _refuse("This server wants the token of the address that it printed.")
+    rest = [(name, value) for name, value in request.args.items(multi=True) if name != TOKEN]
+    answer = redirect(f"{request.path}?{urlencode(rest)}" if rest else request.path)
+    answer.set_cookie(COOKIE, token, max_age=LASTS, httponly=True, samesite="Lax", secure=request.is_secure)
+    return answer
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _refuse(why: str) -> NoReturn:
+    abort(Response(f"{why}\n", 403, mimetype="text/plain"))
 
 
 def _bare(host: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from sim.errors import InputError
 from trnprof.web.application import build
-from trnprof.web.security import LOOPBACK
+from trnprof.web.security import LOOPBACK, TOKEN, token_for
 
 EVERYWHERE = ("0.0.0.0", "::", "")
 """Addresses that stand for all of the machine: no name can be told foreign then."""
@@ -32,13 +33,22 @@ def run(paths: Sequence[str | Path], host: str, port: int, open_browser: bool) -
     if missing is not None:
         raise InputError(f"{missing}: no such trace")
     listener = listen(host, port)
-    app = build(paths, ("*",) if host in EVERYWHERE else (host,))
-    shown = "localhost" if host in LOOPBACK else host
-    address = f"http://{shown}:{listener.getsockname()[1]}/"
+    hosts = ("*",) if host in EVERYWHERE else (host,)
+    token = token_for(hosts, os.environ.get("TRNPROF_TOKEN", ""))
+    app = build(paths, hosts, token)
+    address = f"http://{_shown(host)}:{listener.getsockname()[1]}/{f'?{TOKEN}={token}' if token else ''}"
     sys.stderr.write(f"trnprof: {address}  (Ctrl+C ends)\n")
     if open_browser:
         threading.Timer(0.3, webbrowser.open, (address,)).start()
     waitress.serve(app.server, sockets=[listener], threads=THREADS, ident=None)
+
+
+def _shown(host: str) -> str:
+    """The name that a browser can use."""
+    if host in LOOPBACK:
+        return "localhost"
+    name = socket.gethostname() if host in EVERYWHERE else host
+    return f"[{name}]" if ":" in name else name
 
 
 def listen(host: str, port: int) -> socket.socket:
