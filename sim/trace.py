@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -201,6 +201,13 @@ class Table:
 
     def column(self, name: str) -> np.ndarray:
         """The column as a contiguous array of its declared type, shape [rows]."""
+        array = self.read(name)
+        if name in self._data:
+            self._data[name] = array
+        return array
+
+    def read(self, name: str) -> np.ndarray:
+        """As `column`, but what had to be loaded for it is not kept."""
         spec = self.columns[name]
         value = self._data.get(name)
         if value is None:
@@ -210,7 +217,6 @@ class Table:
             array = np.ascontiguousarray(array, spec.dtype)
         if array.shape != (self._rows,):
             raise InputError(f"{type(self).__name__}.{name}: shape {array.shape} in a table of {self._rows} rows")
-        self._data[name] = array
         return array
 
     def has(self, name: str) -> bool:
@@ -451,6 +457,18 @@ class Meta:
     """Where they were asked for: what `trnprof.spread.Bars.to_json` gives."""
 
 
+Arrays = dict[str, np.ndarray]
+
+
+class Store(Protocol):
+    """What `Trace.derive` keeps its answers in."""
+
+    def holds(self, trace: Trace) -> bool:
+        """Whether it is of these very tables: a changed copy of a trace must not read what was derived from another."""
+
+    def derive(self, name: str, make: Callable[[], Arrays]) -> Arrays: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One profile, emulated or captured."""
@@ -468,6 +486,8 @@ class Trace:
     allocations: Allocations = field(default_factory=lambda: Allocations(0))
     recorded: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
     """Loads what the trace can be timed anew from, a `sim.retiming.Recording`; None where there is nothing."""
+    store: Store | None = field(default=None, repr=False, compare=False)
+    """Keeps what follows from the tables from one opening to the next; None where nothing does."""
 
     @property
     def receipt(self) -> Mapping[str, Any]:
@@ -478,6 +498,12 @@ class Trace:
         """Every table with its field name, in the order of `TABLES`."""
         for name in TABLES:
             yield name, getattr(self, name)
+
+    def derive(self, name: str, make: Callable[[], Arrays]) -> Arrays:
+        """Arrays that follow from the tables and from what their name tells; made once where there is a store."""
+        if self.store is None or not self.store.holds(self):
+            return make()
+        return self.store.derive(name, make)
 
     def text(self, table: Table, column: str, row: int) -> str | None:
         """The text behind a code."""

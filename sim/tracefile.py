@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ import numpy as np
 from sim.errors import InputError
 from sim.explorer import OWN_PLACES, explorer_tables, stored_name
 from sim.explorer.columns import array, storable, strings
+from sim.texts import PackedStrings
 from sim.trace import TABLES, Finding, Meta, Strings, Table, Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 FORMAT = 1
 INDEX = "trnprof.json"
@@ -34,6 +37,8 @@ STRINGS = "TrnprofStrings"
 PROGRAM = "TrnprofProgram"
 """What the trace can be timed anew from (`sim.programfile`); not there for captured profiles."""
 ROW_GROUP = 1 << 20
+PACKED_FROM = 50_000
+"""Texts of a table that is not made into Python's strings at once."""
 
 
 def write(trace: Trace, path: str | os.PathLike[str], summary: Mapping[str, Any] | None = None) -> Path:
@@ -66,12 +71,12 @@ def read(path: str | os.PathLike[str]) -> Trace:
     folder = Path(path)
     index = _index(folder)
     try:
-        meta = _meta(index["meta"])
-        strings = Strings(_load(folder / f"{STRINGS}.parquet", "text").to_pylist() if index["strings"] else ())
+        meta = stored_meta(index["meta"])
+        strings = _strings(folder / f"{STRINGS}.parquet", index["strings"])
         tables = {name: _table(folder, name, index["tables"][name]) for name in TABLES}
     except (KeyError, TypeError, ValueError) as fault:
         raise InputError(f"{folder / INDEX}: damaged: {type(fault).__name__} {fault}") from None
-    return Trace(meta, strings, **tables, recorded=_recorded(folder / f"{PROGRAM}.parquet", strings))
+    return Trace(meta, strings, **tables, recorded=recorded_in(folder, strings))
 
 
 def _check_target(target: Path) -> None:
@@ -111,7 +116,7 @@ def _fill(folder: Path, trace: Trace, summary: Mapping[str, Any] | None) -> None
         "tables": {name: {"rows": len(table), "columns": list(table.present())} for name, table in trace.tables()},
     }
     with (folder / INDEX).open("w", encoding="utf-8") as file:
-        json.dump(index, file, ensure_ascii=True, indent=1, default=_plain)
+        json.dump(index, file, ensure_ascii=True, indent=1, default=plain)
         file.flush()
         os.fsync(file.fileno())
     _sync_folder(folder)
@@ -128,8 +133,9 @@ def _write_program(path: Path, trace: Trace) -> None:
         _write_table(path, programfile.table(recorded))
 
 
-def _recorded(path: Path, strings: Strings) -> Callable[[], Any] | None:
-    """What loads it again."""
+def recorded_in(folder: Path, strings: Strings) -> Callable[[], Any] | None:
+    """What loads that which a trace can be timed anew from."""
+    path = folder / f"{PROGRAM}.parquet"
     if not path.exists():
         return None
 
@@ -196,7 +202,8 @@ def _umask() -> int:
     return mask
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON writes it; for what it cannot by itself."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
@@ -218,7 +225,8 @@ def _index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def _meta(fields: dict[str, Any]) -> Meta:
+def stored_meta(fields: dict[str, Any]) -> Meta:
+    """The meta of a trace from its JSON."""
     fields = dict(fields)
     fields["window"] = tuple(fields["window"])
     fields["notes"] = tuple(fields["notes"])
@@ -236,17 +244,44 @@ def _table(folder: Path, name: str, described: dict[str, Any]) -> Table:
     return TABLES[name](rows, **{column: _loader(path, name, column, rows) for column in columns})
 
 
+def _strings(path: Path, count: int) -> Strings:
+    """The string table; one of many texts stays as it lies in the file."""
+    if not count:
+        return Strings()
+    texts = _load(path, "text")
+    if count < PACKED_FROM:
+        return Strings(texts.to_pylist())
+    import pyarrow as pa
+
+    block = texts.cast(pa.large_string()).combine_chunks()
+    _, offsets, data = block.buffers()
+    return PackedStrings(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int64)[: count + 1])
+
+
 def _loader(path: Path, name: str, column: str, rows: int) -> Callable[[], np.ndarray]:
+    """What reads a column, one row group after the other: no second copy of it is in memory."""
+    stored = stored_name(name, column)
+
     def load() -> np.ndarray:
-        kind = TABLES[name].columns[column].dtype
-        if not rows:
-            return np.empty(0, kind)
-        values = _load(path, stored_name(name, column)).to_numpy()
-        if values.dtype != kind and not np.can_cast(values.dtype, kind, "same_kind"):
-            raise InputError(f"{path}: column {stored_name(name, column)} holds {values.dtype}, not {kind}")
+        import pyarrow.parquet as pq
+
+        values = np.empty(rows, TABLES[name].columns[column].dtype)
+        if rows:
+            file = _reading(path, lambda: pq.ParquetFile(path, memory_map=True))
+            at = 0
+            for group in range(file.num_row_groups):
+                part = _reading(path, partial(_part, file, group, stored))
+                if part.dtype != values.dtype and not np.can_cast(part.dtype, values.dtype, "same_kind"):
+                    raise InputError(f"{path}: column {stored} holds {part.dtype}, not {values.dtype}")
+                values[at : at + part.size] = part
+                at += part.size
         return values
 
     return load
+
+
+def _part(file: pq.ParquetFile, group: int, column: str) -> np.ndarray:
+    return file.read_row_group(group, columns=[column]).column(column).to_numpy()
 
 
 def _rows(path: Path) -> int:

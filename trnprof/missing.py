@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
 
-from sim.trace import COMPUTE_ENGINES, Memory, Table, Trace, Wait
+from sim.trace import COMPUTE_ENGINES, Arrays, Memory, Table, Trace, Wait
 from trnprof.machine import Machine, machine
 from trnprof.words import count
 
@@ -15,7 +16,12 @@ ENGINES = 5
 
 def missing(trace: Trace) -> tuple[str, ...]:
     """One sentence for each thing that a verdict or advice would need and that the trace lacks."""
-    return tuple(_missing(trace, machine(trace)))
+
+    def find() -> Arrays:
+        sentences = list(_missing(trace, machine(trace)))
+        return {"sentences": np.frombuffer(json.dumps(sentences).encode(), np.uint8)}
+
+    return tuple(json.loads(trace.derive("missing", find)["sentences"].tobytes()))
 
 
 def _missing(trace: Trace, roofs: Machine) -> Iterator[str]:

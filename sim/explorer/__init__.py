@@ -9,7 +9,7 @@ KernelInstructions, ExecutionInfo. A table without rows is not made, as Explorer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,28 +53,34 @@ CHANNELS = 128
 
 def explorer_tables(trace: Trace, summary: Mapping[str, Any] | None = None) -> Iterator[tuple[str, pa.Table]]:
     """Explorer's tables by name; `summary` is the row of Summary, total_time alone where there is none."""
-    made = {
-        "Instruction": (events.instruction(trace), len(trace.instructions)),
-        "DmaPacket": (events.dma_packet(trace), len(trace.packets)),
-        "DmaPacketAggregated": (events.dma_packet_aggregated(trace), len(trace.transfers)),
-        "Flow": (events.flow(trace), len(trace.edges)),
-        "SemaphoreUpdate": (events.semaphore_update(trace), len(trace.semaphore_updates)),
-        "TensorInfo": (events.tensor_info(trace), len(trace.tensors)),
-        "ActiveTime": events.active_time(trace),
-        "SbufAllocation": events.sbuf_allocation(trace),
-        "OpcodeSummary": _opcodes(trace),
-        "KernelInstructions": _kernel_instructions(trace),
-        "Warning": _warnings(trace),
-        "Metadata": (_metadata(trace.meta), 1),
-        "ExecutionInfo": (_execution(trace), 1),
-        "SchemaFields": _schema_fields(),
-        **sampled_tables(trace),
-    }
-    written = sum(rows for _, rows in made.values()) + 1
-    made["Summary"] = (_summary(trace, summary, written), 1)
-    for name, (fields, rows) in made.items():
-        if rows:
-            yield name, arrow_table(name, fields, rows)
+    written = 1
+    for make in _tables(trace):
+        for name, (fields, rows) in make().items():
+            written += rows
+            if rows:
+                yield name, arrow_table(name, fields, rows)
+    yield "Summary", arrow_table("Summary", _summary(trace, summary, written), 1)
+
+
+def _tables(trace: Trace) -> tuple[Callable[[], dict[str, tuple[Fields, int]]], ...]:
+    """What makes each table, so that a large trace has one in memory at a time."""
+    return (
+        lambda: {"Instruction": (events.instruction(trace), len(trace.instructions))},
+        lambda: {"DmaPacket": (events.dma_packet(trace), len(trace.packets))},
+        lambda: {"DmaPacketAggregated": (events.dma_packet_aggregated(trace), len(trace.transfers))},
+        lambda: {"Flow": (events.flow(trace), len(trace.edges))},
+        lambda: {"SemaphoreUpdate": (events.semaphore_update(trace), len(trace.semaphore_updates))},
+        lambda: {"TensorInfo": (events.tensor_info(trace), len(trace.tensors))},
+        lambda: {"ActiveTime": events.active_time(trace)},
+        lambda: {"SbufAllocation": events.sbuf_allocation(trace)},
+        lambda: {"OpcodeSummary": _opcodes(trace)},
+        lambda: {"KernelInstructions": _kernel_instructions(trace)},
+        lambda: {"Warning": _warnings(trace)},
+        lambda: {"Metadata": (_metadata(trace.meta), 1)},
+        lambda: {"ExecutionInfo": (_execution(trace), 1)},
+        lambda: {"SchemaFields": _schema_fields()},
+        lambda: sampled_tables(trace),
+    )
 
 
 def machine_figures(meta: Meta) -> dict[str, float]:

@@ -30,9 +30,14 @@ def open(path: str | os.PathLike[str], *, strict: bool = False) -> Trace:
     strict : refuse a file of which any row cannot be shown
     errors : InputError, one line that names the file, what it is, where it is damaged, and what to do
     """
+    from trnprof.readers import cache
+
     place = Path(path)
     try:
-        trace = _open_directory(place) if place.is_dir() else _open_file(place)
+        found = _trace_directory(place) if place.is_dir() else place
+        trace = cache.kept(found)
+        if trace is None:
+            trace = cache.keep(found, _open_directory(found) if found.is_dir() else _open_file(found))
     except FileNotFoundError:
         raise InputError(f"{place}: no such trace") from None
     except PermissionError:
@@ -103,7 +108,8 @@ def _open_archive(path: Path, folder: Path) -> Trace:
     return replace(trace, meta=replace(trace.meta, source=str(path)))
 
 
-def _open_directory(path: Path) -> Trace:
+def _trace_directory(path: Path) -> Path:
+    """The one directory with tables, here or below."""
     found = _trace_directories(path)
     if not found:
         has = sorted(entry.name for entry in path.iterdir())
@@ -112,13 +118,17 @@ def _open_directory(path: Path) -> Trace:
     if len(found) > 1:
         names = ", ".join(str(place) for place in found[:8])
         raise InputError(f"{path}: holds {len(found)} traces", remedy=f"open one of: {names}")
-    if (found[0] / INDEX).exists():
+    return found[0]
+
+
+def _open_directory(path: Path) -> Trace:
+    if (path / INDEX).exists():
         from sim import tracefile
 
-        return tracefile.read(found[0])
+        return tracefile.read(path)
     from trnprof.readers import explorer
 
-    return explorer.read(found[0])
+    return explorer.read(path)
 
 
 def _trace_directories(path: Path, depth: int = 0) -> list[Path]:

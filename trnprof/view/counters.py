@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sim.trace import Engine, Memory, Trace
+from sim.trace import Arrays, Engine, Memory, Trace
 from trnprof.view import format as words
 from trnprof.view.palette import NEUTRAL
 from trnprof.view.records import Track
@@ -26,9 +26,12 @@ _PARTS = ("sbuf_partition_", "throttle_")
 class Steps:
     """A value that holds until the next change."""
 
-    def __init__(self, time_ps: np.ndarray, value: np.ndarray):
+    def __init__(self, time_ps: np.ndarray, value: np.ndarray, integral: np.ndarray | None = None):
+        """integral : where it is known"""
         self.time_ps = np.ascontiguousarray(time_ps, np.int64)
         self.value = np.ascontiguousarray(value, np.float64)
+        if integral is not None:
+            self.integral = integral
 
     @cached_property
     def integral(self) -> np.ndarray:
@@ -185,12 +188,18 @@ def _unit(name: str) -> str:
 
 def transfer_rate(trace: Trace, core: int) -> Steps | None:
     """Bytes per second in flight: every packet's (else every transfer's) bytes spread evenly over its time."""
+    found = trace.derive(f"c{core}.transfer_rate", lambda: _transfer_rate(trace, core))
+    return Steps(found["time"], found["value"], found["integral"]) if found else None
+
+
+def _transfer_rate(trace: Trace, core: int) -> Arrays:
     table = trace.packets if len(trace.packets) else trace.transfers
     here = np.flatnonzero((table.core == core) & (table.bytes > 0) & (table.end_ps > table.start_ps))
     if not here.size:
-        return None
+        return {}
     start, end = table.start_ps[here], table.end_ps[here]
-    return summed(start, end, table.bytes[here] / (end - start) * 1e12)
+    steps = summed(start, end, table.bytes[here] / (end - start) * 1e12)
+    return {"time": steps.time_ps, "value": steps.value, "integral": steps.integral}
 
 
 def occupancy(trace: Trace, core: int, partition_bytes: float) -> Steps | None:

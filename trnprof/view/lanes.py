@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from sim.trace import Trace
+
+LONG = 20_000
+"""Rows of a lane of which whole pictures are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +29,12 @@ class Columns:
 class Lane:
     """Rows that share one line of the screen; in order of start they may overlap."""
 
-    def __init__(self, columns: Columns, rows: np.ndarray | None = None):
+    def __init__(self, columns: Columns, rows: np.ndarray | None = None, trace: Trace | None = None, name: str = ""):
+        """trace, name : where what is found out about the lane is kept, and under which name"""
         self.columns = columns
-        self.rows = np.arange(columns.start.size, dtype=np.int32) if rows is None else rows.astype(np.int32)
+        self.rows = np.arange(columns.start.size, dtype=np.int32) if rows is None else rows.astype(np.int32, copy=False)
+        self._trace = trace
+        self._name = name
 
     def __len__(self) -> int:
         return self.rows.size
@@ -33,6 +42,21 @@ class Lane:
     @cached_property
     def blocks(self) -> tuple[np.ndarray, np.ndarray]:
         """What 16 and 256 consecutive rows come to, int64 [blocks, fields]."""
+        found = self._kept("blocks", self._measure)
+        return found["fine"], found["coarse"]
+
+    def _kept(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        return make() if self._trace is None else self._trace.derive(f"{self._name}.{name}", make)
+
+    def _of_most(self, name: str, make: Callable[[], np.ndarray], t0_ps: int, t1_ps: int) -> np.ndarray:
+        """What is asked of most of a long lane is the first picture of the next opening too."""
+        if self._trace is None or len(self) < LONG:
+            return make()
+        if 2 * (t1_ps - t0_ps) < self.columns.start[self.rows[-1]] - self.columns.start[self.rows[0]]:
+            return make()
+        return self._kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"]
+
+    def _measure(self) -> dict[str, np.ndarray]:
         from trnprof.jit import frames
 
         where = (self.columns.start, self.columns.end, self.columns.flags, self.rows)
@@ -41,13 +65,16 @@ class Lane:
         frames.build(*where, fine)
         frames.measure_bodies(*where, fine)
         frames.coarsen(fine, coarse)
-        return fine, coarse
+        return {"fine": fine, "coarse": coarse}
 
     def _lane(self) -> tuple[np.ndarray, ...]:
         return (self.columns.start, self.columns.end, self.columns.flags, self.rows, *self.blocks)
 
     def marks(self, t0_ps: int, t1_ps: int, bucket_ps: int) -> np.ndarray:
         """Bars and clusters of the window, int64 [marks, MARKS]; t0 a multiple of a cell."""
+        return self._of_most(f"marks.{bucket_ps}", lambda: self._marks(t0_ps, t1_ps, bucket_ps), t0_ps, t1_ps)
+
+    def _marks(self, t0_ps: int, t1_ps: int, bucket_ps: int) -> np.ndarray:
         from trnprof.jit import frames
 
         # At most one lone bar a bucket, and a cluster beside each and in each cell.
@@ -58,6 +85,10 @@ class Lane:
 
     def gaps(self, t0_ps: int, t1_ps: int, shortest_ps: int, origin_ps: int) -> np.ndarray:
         """Idle times of the window, int64 [gaps, 3]: start, end, the row that follows; none before the origin."""
+        name = f"gaps.{shortest_ps}.{origin_ps}"
+        return self._of_most(name, lambda: self._gaps(t0_ps, t1_ps, shortest_ps, origin_ps), t0_ps, t1_ps)
+
+    def _gaps(self, t0_ps: int, t1_ps: int, shortest_ps: int, origin_ps: int) -> np.ndarray:
         from trnprof.jit import frames
 
         shortest = max(1, shortest_ps)
@@ -67,6 +98,9 @@ class Lane:
 
     def coverage(self, t0_ps: int, t1_ps: int, columns: int = 1) -> np.ndarray:
         """How many ps of each of the columns work covers, float64 [columns]."""
+        return self._of_most(f"coverage.{columns}", lambda: self._coverage(t0_ps, t1_ps, columns), t0_ps, t1_ps)
+
+    def _coverage(self, t0_ps: int, t1_ps: int, columns: int) -> np.ndarray:
         from trnprof.jit import frames
 
         out = np.zeros(columns, np.float64)

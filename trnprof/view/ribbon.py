@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.trace import COMPUTE_ENGINES, Engine, QueueType, Trace
+from sim.trace import COMPUTE_ENGINES, Arrays, Engine, QueueType, Trace
 from trnprof.intervals import Spans, merge
 from trnprof.view.palette import BOUNDS
 from trnprof.work import collective_transfers
@@ -40,6 +40,12 @@ class Ribbon:
 
 def ribbon(trace: Trace, window: tuple[int, int], core: int | None = None) -> Ribbon:
     """The stretches of one core, of all cores together without one."""
+    name = f"ribbon.{core}.{window[0]}.{window[1]}"
+    found = trace.derive(name, lambda: _stretches(trace, window, core))
+    return Ribbon(found["start"], found["end"], found["bound"])
+
+
+def _stretches(trace: Trace, window: tuple[int, int], core: int | None) -> Arrays:
     from trnprof.jit.frames import charge
 
     bounds, spans = [], []
@@ -51,7 +57,8 @@ def ribbon(trace: Trace, window: tuple[int, int], core: int | None = None) -> Ri
     out = np.empty((2 * start.size + 1, 3), np.int64)
     cut = out[: charge(start, end, first, np.array(window, np.int64), out)]
     which = np.array([*bounds, LATENCY], np.int8)[cut[:, 2]]
-    return _joined(cut[:, 0].copy(), cut[:, 1].copy(), which)
+    joined = _joined(cut[:, 0].copy(), cut[:, 1].copy(), which)
+    return {"start": joined.start_ps, "end": joined.end_ps, "bound": joined.bound}
 
 
 def _classes(trace: Trace, core: int | None):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import UsageError
-from sim.trace import NONE, Engine, Trace
+from sim.trace import NONE, Arrays, Engine, Trace
 from trnprof.compare import compare
 from trnprof.machine import Machine, machine
 from trnprof.missing import missing
@@ -98,13 +98,14 @@ class Session:
     @cached_property
     def extent(self) -> tuple[int, int]:
         """First and last moment of the trace, ps."""
-        ends = [0, self.trace.meta.total_ps, self.window[1]]
-        starts = [0]
-        for table in (self.trace.instructions, self.trace.transfers, self.trace.packets):
-            if len(table):
-                starts.append(int(table.start_ps[0]))
-                ends.append(int(table.end_ps.max()))
-        return min(starts), max(*ends, 1)
+
+        def find() -> Arrays:
+            tables = [t for t in (self.trace.instructions, self.trace.transfers, self.trace.packets) if len(t)]
+            starts, ends = [int(table.start_ps[0]) for table in tables], [int(table.end_ps.max()) for table in tables]
+            return {"extent": np.array([min(starts, default=0), max(ends, default=0)], np.int64)}
+
+        first, last = self.trace.derive("extent", find)["extent"].tolist()
+        return min(0, first), max(last, self.trace.meta.total_ps, self.window[1], 1)
 
     @cached_property
     def home(self) -> tuple[int, int]:

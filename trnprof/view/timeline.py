@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from sim.trace import NONE, Engine, Trace
+from sim.trace import NONE, Arrays, Engine, Trace
 from trnprof.machine import Machine
 from trnprof.view import format as words
 from trnprof.view import route, tracks
@@ -73,8 +73,12 @@ class Timeline:
 
     @cached_property
     def cores(self) -> tuple[int, ...]:
-        seen = [np.unique(table.core) for _, table in self.trace.tables() if "core" in table.columns and len(table)]
-        return tuple(int(core) for core in np.unique(np.concatenate(seen)) if core >= 0) if seen else (0,)
+        def find() -> Arrays:
+            tables = [table for _, table in self.trace.tables() if "core" in table.columns and len(table)]
+            seen = [np.unique(table.column("core")) for table in tables]
+            return {"cores": np.unique(np.concatenate(seen)) if seen else np.zeros(1, np.int16)}
+
+        return tuple(int(core) for core in self.trace.derive("cores", find)["cores"] if core >= 0)
 
     @cached_property
     def rows(self) -> dict[str, Row | Counter]:
@@ -125,7 +129,8 @@ class Timeline:
     def _quiet_cores(self) -> frozenset[int]:
         """Cores on which nothing worked, where others did."""
         table = self.trace.instructions
-        busy = {int(core) for core in np.unique(table.core[~table.control])}
+        found = self.trace.derive("busy_cores", lambda: {"cores": np.unique(table.core[~table.control])})
+        busy = {int(core) for core in found["cores"]}
         return frozenset(self.cores) - busy if busy else frozenset()
 
     def _busy(self, row: Row) -> Row:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim.trace import NONE, Engine, QueueType, RegionKind, Table, Trace
+from sim.trace import NONE, Arrays, Engine, QueueType, RegionKind, Table, Trace
 from trnprof.view import format as words
 from trnprof.view.lanes import Columns, Lane
 from trnprof.view.palette import ENGINE_COLOURS, NEUTRAL
 from trnprof.view.records import WASTE, WORK, Track
+from trnprof.work import with_text
 
 MAX_LANES = 8
 """Regions and general timelines that nest deeper share their last line."""
@@ -41,37 +42,62 @@ class Row:
 def instruction_columns(trace: Trace) -> Columns:
     """Intervals of all instructions with their kind of time."""
     table = trace.instructions
-    flags = np.where(table.control, 0, WORK).astype(np.uint8)
-    flags[~table.control & wasteful(trace)] |= WASTE
-    return Columns(table.start_ps, table.end_ps, flags)
+
+    def flags() -> Arrays:
+        found = np.where(table.control, 0, WORK).astype(np.uint8)
+        found[~table.control & wasteful(trace)] |= WASTE
+        return {"flags": found}
+
+    return Columns(table.start_ps, table.end_ps, trace.derive("instructions", flags)["flags"])
 
 
 def wasteful(trace: Trace) -> np.ndarray:
     """Which instructions do what the algorithm did not ask for: transposes, table loads, spills and reloads."""
     table = trace.instructions
-    codes = np.array(["TRANSPOSE" in text or "TABLE_LOAD" in text for text in trace.strings] + [False], np.bool_)
-    found = codes[table.kind] | codes[table.opcode]
-    return found | (table.spill_save_bytes > 0) | (table.spill_reload_bytes > 0)
+    found = np.zeros(len(table), bool)
+    for column in ("kind", "opcode"):
+        if table.has(column):
+            found |= with_text(trace, column, lambda text: "TRANSPOSE" in text or "TABLE_LOAD" in text)
+    for column in ("spill_save_bytes", "spill_reload_bytes"):
+        if table.has(column):
+            found |= table.column(column) > 0
+    return found
 
 
 def engine_rows(trace: Trace, columns: Columns, core: int) -> list[Row]:
     """One track an engine that did anything; two for TensorE, whose array and weights work side by side."""
-    table = trace.instructions
-    here = table.core == core
+    members = trace.derive(f"c{core}.engines", lambda: _members(trace, core))
     rows = []
     for engine in Engine:
-        of_engine = here & (table.engine == engine)
-        if not of_engine.any():
+        if str(int(engine)) not in members:
             continue
         if engine == Engine.TENSOR:
-            rows += _tensor_rows(trace, columns, core, of_engine)
+            rows += _tensor_rows(trace, columns, core, members)
         elif engine == Engine.OTHER:
-            rows += _general_rows(trace, columns, core, of_engine)
+            rows += _general_rows(trace, columns, core, members[str(int(engine))])
         else:
-            lane = Lane(columns, np.flatnonzero(of_engine))
+            lane = Lane(columns, members[str(int(engine))], trace, f"c{core}.{int(engine)}")
             small = engine in (Engine.GPSIMD, Engine.SYNC)
             rows.append(Row(_engine_track(core, engine, height=16 if small else 26), (lane,), lane))
     return rows
+
+
+def _members(trace: Trace, core: int) -> Arrays:
+    """Rows of each engine of a core by its number, and those of TensorE's two parts where both are there."""
+    table = trace.instructions
+    here = np.flatnonzero(table.core == core).astype(np.int32)
+    engine = table.engine[here]
+    found = {str(int(each)): here[engine == each] for each in Engine}
+    found = {name: rows for name, rows in found.items() if rows.size}
+    if str(int(Engine.TENSOR)) in found:
+        rows = found[str(int(Engine.TENSOR))]
+        known = trace.strings.find("TensorMatrix")
+        array = table.track[rows] == known if known != NONE else np.zeros(rows.size, bool)
+        if not array.any():
+            array = with_text(trace, "opcode", lambda text: "MATMUL" in text)[rows]
+        if array.any() and not array.all():
+            found |= {"array": rows[array], "weights": rows[~array]}
+    return found
 
 
 def _engine_track(core: int, engine: int, **changes: object) -> Track:
@@ -90,38 +116,49 @@ def _engine_track(core: int, engine: int, **changes: object) -> Track:
     return replace(track, **changes)
 
 
-def _tensor_rows(trace: Trace, columns: Columns, core: int, here: np.ndarray) -> list[Row]:
+def _tensor_rows(trace: Trace, columns: Columns, core: int, members: Arrays) -> list[Row]:
     """The array's track, then the one that loads its weights; control goes with the weights."""
-    table = trace.instructions
-    known = trace.strings.find("TensorMatrix")
-    array = here & (table.track == known) if known != NONE else np.zeros_like(here)
-    if not array.any():
-        matmul = np.array(["MATMUL" in text for text in trace.strings] + [False], np.bool_)
-        array = here & matmul[table.opcode]
-    whole = Lane(columns, np.flatnonzero(here))
-    if not array.any() or not (here & ~array).any():
+
+    def lane(name: str) -> Lane:
+        return Lane(columns, members[name], trace, f"c{core}.{name}")
+
+    whole = lane(str(int(Engine.TENSOR)))
+    if "array" not in members:
         return [Row(_engine_track(core, Engine.TENSOR), (whole,), whole)]
     first = _engine_track(core, Engine.TENSOR, name="TensorE array")
     second = _engine_track(
         core, Engine.TENSOR, id=f"c{core}.weights", name="TensorE weights", code="Tw", height=14, minor=True
     )
     return [
-        Row(first, (Lane(columns, np.flatnonzero(array)),), whole),
-        Row(second, (Lane(columns, np.flatnonzero(here & ~array)),)),
+        Row(first, (lane("array"),), whole),
+        Row(second, (lane("weights"),)),
     ]
 
 
 def _general_rows(trace: Trace, columns: Columns, core: int, here: np.ndarray) -> list[Row]:
     """Threads of a general timeline: nested slices get a line each."""
-    table = trace.instructions
     rows = []
-    for code in np.unique(table.track[here]):
-        members = np.flatnonzero(here & (table.track == code))
-        lanes = spread(columns, members)
+    threads = trace.derive(f"c{core}.threads", lambda: _threads(trace, columns, here))
+    for code in sorted({int(name.partition(".")[0]) for name in threads}):
+        count = sum(name.startswith(f"{code}.") for name in threads)
+        lanes = tuple(Lane(columns, threads[f"{code}.{k}"], trace, f"c{core}.t.{code}.{k}") for k in range(count))
         name = words.plain(trace.strings[int(code)] or "events", 48)
         track = _engine_track(core, Engine.OTHER, id=f"c{core}.t.{int(code)}", name=name, code=name[:3])
         rows.append(Row(replace(track, **_stacked(len(lanes), 16)), lanes))
     return rows
+
+
+def _threads(trace: Trace, columns: Columns, here: np.ndarray) -> Arrays:
+    """Rows of each lane of each thread, `<code>.<lane>`."""
+    track = trace.instructions.track[here]
+    order = np.argsort(track, kind="stable")
+    codes, first = np.unique(track[order], return_index=True)
+    parts = np.split(here[order], first[1:])
+    return {
+        f"{code}.{k}": lane.rows
+        for code, members in zip(codes.tolist(), parts, strict=True)
+        for k, lane in enumerate(spread(columns, members))
+    }
 
 
 def spread(columns: Columns, members: np.ndarray, floor: np.ndarray | None = None) -> tuple[Lane, ...]:
@@ -141,22 +178,36 @@ def _stacked(lanes: int, height: int) -> dict[str, int]:
 def dma_rows(trace: Trace, core: int, transfers: Columns, packets: Columns) -> list[Row]:
     """One track a queue, busiest first, then the DMA engines of the core."""
     rows = []
-    table = trace.transfers
-    here = table.core == core
-    for code in _by_bytes(table, here):
-        members = np.flatnonzero(here & (table.queue == code))
-        moved = int(table.bytes[members].sum())
+    found = trace.derive(f"c{core}.dma", lambda: _dma_members(trace, core))
+    for code, moved in zip(found["queues"].tolist(), found["moved"].tolist(), strict=True):
         name = words.plain(trace.strings[code] or "queue", 48)
         track = _dma_track(core, f"q.{code}", name, _queue_code(name), words.size(moved))
-        rows.append(Row(replace(track, height=22 if moved else 14), (Lane(transfers, members),)))
-    here = trace.packets.core == core
-    engines = np.unique(trace.packets.dma_engine[here])
-    if engines.size:
-        lanes = tuple(Lane(packets, np.flatnonzero(here & (trace.packets.dma_engine == e))) for e in engines)
+        rows.append(
+            Row(
+                replace(track, height=22 if moved else 14),
+                (Lane(transfers, found[f"q{code}"], trace, f"c{core}.q{code}"),),
+            )
+        )
+    engines = found["engines"].tolist()
+    if engines:
+        lanes = tuple(Lane(packets, found[f"e{e}"], trace, f"c{core}.e{e}") for e in engines)
         track = _dma_track(core, "engines", words.plural(len(lanes), "DMA engine"), f"×{len(lanes)}", "")
         track = replace(track, kind="packets", minor=True, lanes=len(lanes), lane_height=3, height=3 * len(lanes) + 4)
         rows.append(Row(track, lanes))
     return rows
+
+
+def _dma_members(trace: Trace, core: int) -> Arrays:
+    """Queues, busiest first, with their bytes; DMA engines; and the rows of each."""
+    table, packets = trace.transfers, trace.packets
+    here = table.core == core
+    queues = _by_bytes(table, here)
+    found = {f"q{code}": np.flatnonzero(here & (table.queue == code)).astype(np.int32) for code in queues}
+    moved = [int(table.bytes[found[f"q{code}"]].sum()) for code in queues]
+    here = packets.core == core
+    engines = np.unique(packets.dma_engine[here])
+    found |= {f"e{e}": np.flatnonzero(here & (packets.dma_engine == e)).astype(np.int32) for e in engines.tolist()}
+    return found | {"queues": np.array(queues, np.int64), "moved": np.array(moved, np.int64), "engines": engines}
 
 
 def _by_bytes(table: Table, here: np.ndarray) -> list[int]:
@@ -186,15 +237,19 @@ def _dma_track(core: int, suffix: str, name: str, code: str, text: str) -> Track
 
 
 def transfer_columns(trace: Trace) -> Columns:
-    table = trace.transfers
-    payload = (table.bytes > _TINY_BYTES) & (table.queue_type != QueueType.INSTRUCTION)
-    return Columns(table.start_ps, table.end_ps, np.where(payload, WORK, 0).astype(np.uint8))
+    return _moving(trace, "transfers", trace.transfers)
 
 
 def packet_columns(trace: Trace) -> Columns:
-    table = trace.packets
-    payload = (table.bytes > _TINY_BYTES) & (table.queue_type != QueueType.INSTRUCTION)
-    return Columns(table.start_ps, table.end_ps, np.where(payload, WORK, 0).astype(np.uint8))
+    return _moving(trace, "packets", trace.packets)
+
+
+def _moving(trace: Trace, name: str, table: Table) -> Columns:
+    def flags() -> Arrays:
+        payload = (table.column("bytes") > _TINY_BYTES) & (table.column("queue_type") != QueueType.INSTRUCTION)
+        return {"flags": np.where(payload, WORK, 0).astype(np.uint8)}
+
+    return Columns(table.column("start_ps"), table.column("end_ps"), trace.derive(name, flags)["flags"])
 
 
 def region_row(trace: Trace, core: int) -> Row | None:
