@@ -24,7 +24,7 @@ from sim.spec import (
     peak_dtypes,
     peak_flops,
 )
-from sim.trace import Engine, Trace
+from sim.trace import Arrays, Engine, Trace
 
 UNKNOWN = "unknown"
 
@@ -180,8 +180,12 @@ def bf16_factor(dtype: str | None, device_name: str) -> float:
 
 def working_cores(trace: Trace) -> int:
     """How many physical cores do work in the trace, at least one; a core that only runs control does none."""
-    core = trace.instructions.core[~trace.instructions.control]
-    return max(1, int(np.count_nonzero(np.bincount(core[core >= 0])))) if core.size else 1
+
+    def find() -> Arrays:
+        core = trace.instructions.core[~trace.instructions.control]
+        return {"working": np.unique(core[core >= 0])}
+
+    return max(1, trace.derive("working_cores", find)["working"].size)
 
 
 def _of_trace(trace: Trace, cores: int | None) -> Machine:

@@ -418,7 +418,7 @@ def spread(low, high, width, out):
         c += 1
 
 
-@njit(cache=True)
+@njit(cache=True, small=2000)
 def lanes(start, end, floor, limit, out):
     """Give each interval the first lane, not below its floor, that is free at its start; the last lane takes the rest.
 
@@ -426,7 +426,7 @@ def lanes(start, end, floor, limit, out):
     """
     free = np.full(limit, -FAR)
     used = 0
-    for i in range(start.size):
+    for i in range(len(start)):
         lane = min(floor[i], limit - 1)
         while lane < limit - 1 and free[lane] > start[i]:
             lane += 1

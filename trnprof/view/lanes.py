@@ -10,9 +10,6 @@ import numpy as np
 
 from sim.trace import Trace
 
-LONG = 20_000
-"""Rows of a lane of which whole pictures are kept."""
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -49,12 +46,12 @@ class Lane:
         return make() if self._trace is None else self._trace.derive(f"{self._name}.{name}", make)
 
     def _of_most(self, name: str, make: Callable[[], np.ndarray], t0_ps: int, t1_ps: int) -> np.ndarray:
-        """What is asked of most of a long lane is the first picture of the next opening too."""
-        if self._trace is None or len(self) < LONG:
+        """What is asked of most of a lane is the first picture of the next opening too."""
+        if self._trace is None or not len(self):
             return make()
         if 2 * (t1_ps - t0_ps) < self.columns.start[self.rows[-1]] - self.columns.start[self.rows[0]]:
             return make()
-        return self._kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"]
+        return self._kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"].copy()
 
     def _measure(self) -> dict[str, np.ndarray]:
         from trnprof.jit import frames

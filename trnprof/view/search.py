@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sim.trace import NONE, Engine, Trace
+from sim.trace import NONE, Arrays, Engine, Trace
+from trnprof.patterns import matching
 from trnprof.view import format as words
 from trnprof.view.labels import instruction_label
 from trnprof.view.records import Hits, Target
@@ -28,7 +29,7 @@ def search(trace: Trace, pattern: str) -> Hits:
         matches = _matcher(pattern)
     except re.error as fault:
         return Hits(pattern, np.empty(0, np.int64), 0, total, "not a pattern yet", str(fault))
-    rows = np.flatnonzero(_found(trace, matches)).astype(np.int64) if pattern else np.empty(0, np.int64)
+    rows = np.flatnonzero(_found(trace, pattern, matches)).astype(np.int64) if pattern else np.empty(0, np.int64)
     text = f"{words.count(len(rows))} of {words.count(total)} match" if pattern else ""
     return Hits(pattern, rows, len(rows), total, text, start_ps=trace.instructions.start_ps[rows])
 
@@ -39,19 +40,20 @@ def _matcher(pattern: str):
     return re.compile(pattern, re.IGNORECASE).search
 
 
-def _found(trace: Trace, matches) -> np.ndarray:
+def _found(trace: Trace, pattern: str, matches) -> np.ndarray:
     table = trace.instructions
     # One look at each distinct text; the last entry stands for code -1.
-    hit = np.array([matches(text) is not None for text in trace.strings] + [False], np.bool_)
+    hit = matching(trace.strings, pattern)
     found = np.zeros(len(table), np.bool_)
     for name in _COLUMNS:
-        if table.has(name):
+        if table.has(name) and hit[_used(trace, name)].any():
             found |= hit[table.column(name)]
     if len(trace.regions) and table.has("region"):
         found |= np.append(_within(hit[trace.regions.name], trace.regions.parent), False)[table.region]
     engines = np.array([matches(words.ENGINE_WORDS[e]) is not None for e in Engine], np.bool_)
-    found |= engines[table.engine]
-    return found | _titled(trace, matches)
+    if engines.any():
+        found |= engines[table.engine]
+    return _titled(trace, matches, found)
 
 
 def _within(hit: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -63,19 +65,53 @@ def _within(hit: np.ndarray, parent: np.ndarray) -> np.ndarray:
         hit = spread
 
 
-def _titled(trace: Trace, matches) -> np.ndarray:
-    """Rows whose label as shown matches: `ACTIVATE exp` is in no column."""
+def _used(trace: Trace, name: str) -> np.ndarray:
+    """Codes that a column has."""
+
+    def find() -> Arrays:
+        seen = np.zeros(len(trace.strings) + 1, np.bool_)
+        seen[trace.instructions.column(name)] = True
+        return {"codes": np.flatnonzero(seen[:-1]).astype(np.int32)}
+
+    return trace.derive(f"used.{name}", find)["codes"]
+
+
+def _titled(trace: Trace, matches, found: np.ndarray) -> np.ndarray:
+    """With the rows whose label as shown matches: `ACTIVATE exp` is in no column."""
     table = trace.instructions
     if not (table.has("function") or table.has("kind")):
-        return np.zeros(len(table), np.bool_)
-    size = len(trace.strings) + 1
-    key = (table.opcode.astype(np.int64) + 1) * size * size + (table.function + 1) * np.int64(size) + (table.kind + 1)
-    keys, inverse = np.unique(key, return_inverse=True)
-    hit = np.empty(keys.size, np.bool_)
-    for k, value in enumerate(keys.tolist()):
-        codes = (value // size // size - 1, value // size % size - 1, value % size - 1)
+        return found
+    titles = trace.derive("titles", lambda: _titles(trace))
+    hit = np.zeros(titles["codes"].shape[0], np.bool_)
+    for k, codes in enumerate(titles["codes"].tolist()):
         hit[k] = matches(instruction_label(*(trace.strings[code] for code in codes))[0]) is not None
-    return hit[inverse]
+    return found | hit[titles["title"]] if hit.any() else found
+
+
+def _titles(trace: Trace) -> Arrays:
+    """Which title each row has, and the codes that make it: int32 [rows] and int32 [titles, 3]."""
+    table = trace.instructions
+    title = np.zeros(len(table), np.int32)
+    codes = np.zeros((1, 0), np.int32)
+    for name in ("opcode", "function", "kind"):
+        mine = np.append(_used(trace, name), np.int32(NONE))
+        place = np.zeros(len(trace.strings) + 1, np.int64)
+        place[mine] = np.arange(mine.size)
+        pair = title * mine.size + place[table.column(name)]
+        present, title = _numbered(pair, codes.shape[0] * mine.size)
+        codes = np.column_stack((codes[present // mine.size], mine[present % mine.size]))
+    return {"title": title, "codes": codes.astype(np.int32)}
+
+
+def _numbered(keys: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct keys, and the number of each row's among them."""
+    if limit > 4 * keys.size + 1000:
+        present, numbers = np.unique(keys, return_inverse=True)
+        return present, numbers.astype(np.int32)
+    seen = np.zeros(limit, np.bool_)
+    seen[keys] = True
+    present = np.flatnonzero(seen)
+    return present, (np.cumsum(seen, dtype=np.int32) - 1)[keys]
 
 
 def goto(trace: Trace, text: str) -> Target | None:

@@ -90,7 +90,8 @@ class Timeline:
         return found
 
     def _rows_of(self, core: int) -> list[Row | Counter]:
-        ribbon_lane = Lane(Columns(self.ribbon(core).start_ps, self.ribbon(core).end_ps, self._all_work(core)))
+        stretches = Columns(self.ribbon(core).start_ps, self.ribbon(core).end_ps, self._all_work(core))
+        ribbon_lane = Lane(stretches, None, self.trace, f"c{core}.bound.{self.window[0]}.{self.window[1]}")
         bound = Track(f"c{core}.bound", f"c{core}.regions", "", "bound", "bnd", "bound", NEUTRAL, core, height=13)
         found: list[Row | Counter] = [Row(bound, (ribbon_lane,))]
         found += [Row(route.track(core))] if core == self.first_core else []

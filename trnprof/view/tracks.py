@@ -161,14 +161,19 @@ def _threads(trace: Trace, columns: Columns, here: np.ndarray) -> Arrays:
     }
 
 
-def spread(columns: Columns, members: np.ndarray, floor: np.ndarray | None = None) -> tuple[Lane, ...]:
-    """Lanes in which rows do not overlap, but for the last; members are sorted by start."""
+def spread(
+    columns: Columns, members: np.ndarray, floor: np.ndarray | None = None, trace: Trace | None = None, name: str = ""
+) -> tuple[Lane, ...]:
+    """Lanes in which rows do not overlap, but for the last; members are sorted by start.
+
+    trace, name : as of `Lane`
+    """
     from trnprof.jit.frames import lanes
 
     out = np.empty(members.size, np.int32)
     lowest = np.zeros(members.size, np.int32) if floor is None else floor.astype(np.int32)
     used = lanes(columns.start[members], columns.end[members], lowest, MAX_LANES, out)
-    return tuple(Lane(columns, members[out == k]) for k in range(used))
+    return tuple(Lane(columns, members[out == k], trace, f"{name}.{k}") for k in range(used))
 
 
 def _stacked(lanes: int, height: int) -> dict[str, int]:
@@ -261,7 +266,7 @@ def region_row(trace: Trace, core: int) -> Row | None:
         return None
     columns = Columns(table.start_ps, table.end_ps, np.full(len(table), WORK, np.uint8))
     order = members[np.argsort(table.start_ps[members], kind="stable")]
-    lanes = spread(columns, order, region_depth(table.parent)[order])
+    lanes = spread(columns, order, region_depth(table.parent)[order], trace, f"c{core}.regions")
     name = ", ".join(RegionKind(kind).name.lower() for kind in np.unique(table.kind[members])[:3])
     track = Track(f"c{core}.regions", f"c{core}.regions", "", name, "krn", "regions", NEUTRAL, core)
     return Row(replace(track, **_stacked(len(lanes), 17)), lanes)
