@@ -11,12 +11,15 @@ dependency     signaler -> waiter, rows of instruction
 region         the tree of model, layer, operator, kernel, loop, line
 counter        the value of a counter from `time_ns` on
 tensor, allocation, semaphore_update
+`extra` of an instruction is what else a captured profile says of it: `extra->>'hlo_name'`.
+
 engine_busy    by core and engine: instructions, busy_ns (the union of their intervals, semaphore waits left out)
 by_source_line by `source`: instructions, total_ns, flops, HBM bytes
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,6 +65,8 @@ select source, count(*) as instructions, sum(duration_ns) as total_ns, sum(flops
 from instruction where source is not null group by source order by total_ns desc
 """
 MEMORY = "4GB"
+EXTRA = "extra"
+"""A column that is costly to read; it is filled where a query names it."""
 
 
 def query(trace: Trace, text: str) -> pa.Table:
@@ -75,7 +80,7 @@ def query(trace: Trace, text: str) -> pa.Table:
         raise UnsupportedError("SQL needs DuckDB", remedy="pip install 'trnprof[sql]'") from None
 
     with duckdb.connect() as database:
-        _fill(database, trace)
+        _fill(database, trace, () if EXTRA in text.lower() else (EXTRA,))
         try:
             statements = database.extract_statements(text)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -90,10 +95,10 @@ def names() -> tuple[str, ...]:
     return (*VIEWS, "engine_busy", "by_source_line")
 
 
-def _fill(database: duckdb.DuckDBPyConnection, trace: Trace) -> None:
+def _fill(database: duckdb.DuckDBPyConnection, trace: Trace, without: Collection[str]) -> None:
     """Make the views, then shut the door to everything outside."""
     for view, name in VIEWS.items():
-        database.register(view, _table(trace, name))
+        database.register(view, _table(trace, name, without))
     database.execute(ENGINE_BUSY)
     database.execute(BY_SOURCE_LINE)
     database.execute(f"set memory_limit = '{MEMORY}'; set temp_directory = ''")
@@ -101,12 +106,12 @@ def _fill(database: duckdb.DuckDBPyConnection, trace: Trace) -> None:
     database.execute("set lock_configuration = true")
 
 
-def _table(trace: Trace, name: str) -> pa.Table:
-    """All columns of a table, those that the trace lacks as null, and ns beside ps."""
+def _table(trace: Trace, name: str, without: Collection[str] = ()) -> pa.Table:
+    """All columns of a table, those that the trace lacks or that are not wanted as null, and ns beside ps."""
     import pyarrow as pa
 
     rows = getattr(trace, name)
-    table = arrow(trace, name, rows)
+    table = arrow(trace, name, rows, without)
     for column, spec in rows.columns.items():
         if column not in table.column_names:
             worded = spec.text or f"{name}.{column}" in WORDS

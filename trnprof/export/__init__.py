@@ -10,7 +10,7 @@ parquet : Neuron Explorer's tables with ours beside them (`sim.tracefile`)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -122,14 +122,15 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def arrow(trace: Trace, name: str, table: Table) -> pa.Table:
+def arrow(trace: Trace, name: str, table: Table, without: Collection[str] = ()) -> pa.Table:
     """The columns that the table has, with words in place of codes."""
     import pyarrow as pa
 
+    # A column may bring its texts when it is first read.
+    columns = {column: table.column(column) for column in table.present() if column not in without}
     texts = pa.array(list(trace.strings), pa.string())
     made = {}
-    for column in table.present():
-        codes = table.column(column)
+    for column, codes in columns.items():
         words = texts if table.columns[column].text else WORDS.get(f"{name}.{column}")
         if words is None:
             made[column] = pa.array(codes)

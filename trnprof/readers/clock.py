@@ -41,15 +41,18 @@ class Clock:
         return abs(time - self.base) * self.unit_ps < LIMIT_PS
 
 
-def choose_clock(starts: Sequence[float], ends: Sequence[float], total_s: float | None) -> Clock:
+def choose_clock(
+    starts: Sequence[float], ends: Sequence[float], total_s: float | None, unit_ps: int = PS_PER_NS
+) -> Clock:
     """The clock of a profile; `total_s` is the total time it reports. Single rows that lie far off do not decide.
 
     starts, ends : of all rows, in the file's unit, finite
+    unit_ps      : that unit as the profile gives it
     """
     if not len(starts):
-        return Clock()
+        return Clock(unit_ps)
     low, high = np.asarray(starts, np.float64), np.asarray(ends, np.float64)
-    unit = 1 if total_s and np.quantile(high, 0.9) > PS_LOOK_LIKE * total_s * 1e9 else PS_PER_NS
+    unit = 1 if total_s and np.quantile(high, 0.9) > PS_LOOK_LIKE * total_s * 1e9 else unit_ps
     middle = float(np.median(low))
     if abs(middle) * unit < LIMIT_PS / 2:
         return Clock(unit)

@@ -15,9 +15,11 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.trace import NONE, EdgeKind, Engine, Meta, QueueType, Strings, Trace
+from trnprof.readers import system
 from trnprof.readers.assemble import assemble
 from trnprof.readers.clock import LIMIT_PS, Clock, choose_clock
 from trnprof.readers.draft import EDGE_KINDS, ENGINES, QUEUE_TYPES, Columns, Draft, lookup, size
+from trnprof.readers.extra import with_extra
 from trnprof.readers.legacy.header import device_of, number
 from trnprof.readers.operands import memory_of, semaphore_of
 from trnprof.readers.parquet import Source, codes, numbers
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 START, END, LENGTH = ("start_ts", "timestamp"), ("end_ts",), ("duration_ns", "duration")
+_TIMED = ("Instruction", "DmaPacket", "DmaPacketAggregated")
 
 _INSTRUCTION_TEXTS = {
     "track": ("timeline_track", "label"),
@@ -79,13 +82,17 @@ _COUNTERS = {
     "PendingDma": {"pending_dma": "value"},
 }
 _READ = ("Instruction", "DmaPacket", "DmaPacketAggregated", "Flow", "SemaphoreUpdate", "TensorInfo", "Throttle")
-_EXPLAIN = ("Summary", "Metadata", "Warning", "SchemaFields", "NeffHeader")
+_EXPLAIN = ("Summary", "Metadata", "Warning", "SchemaFields", "NeffHeader", "ExecutionInfo")
+_ROW = "_row"
+"""Row of an instruction in the file."""
 _QUEUE_PLACE = re.compile(r"-Q\d+-E\d+$")
 
 
 def read(folder: Path) -> Trace:
     """The trace of a Neuron Explorer directory; InputError names the table and column at fault."""
     source, receipt, strings = Source(folder), Receipt(), Strings()
+    if system.is_system(source):
+        return system.read(source)
     if "Instruction" not in source.tables and "DmaPacket" not in source.tables:
         found = ", ".join(sorted(source.tables)[:6])
         raise InputError(f"{folder}: neither Instruction nor DmaPacket table; it has {found}")
@@ -108,25 +115,43 @@ def read(folder: Path) -> Trace:
         receipt.leave(table, source.rows(table))
     warnings = source.column("Warning", ("message",))
     told = [] if warnings is None else [str(text) for text in warnings.to_pylist()]
-    return assemble(draft, _header(source, folder, receipt), tuple(f"The profile warns: {text}" for text in told))
+    header = _header(source, folder, receipt)
+    _tell(source, receipt)
+    trace = assemble(draft, header, tuple(f"The profile warns: {text}" for text in told))
+    return with_extra(trace, source, "Instruction", draft.instructions[_ROW])
+
+
+def _tell(source: Source, receipt: Receipt) -> None:
+    """Remark on renamed and absent columns, and on executions."""
+    for remark in source.versions.remarks():
+        receipt.remark(remark)
+    for table in ("Instruction", "DmaPacket"):
+        absent = sorted(source.absent.get(table, ()))
+        if absent and table in source.tables:
+            receipt.remark(f"{table} has no column {', '.join(absent)}.")
+    executions = source.rows("ExecutionInfo")
+    if executions > 1:
+        receipt.remark(f"{executions} executions follow one another in this profile.")
 
 
 def _clock(source: Source) -> Clock:
     """The clock that instructions and packets ask for."""
     starts, ends = [], []
-    for table in ("Instruction", "DmaPacket", "DmaPacketAggregated"):
+    unit_ps = source.take_unit((table, names) for table in _TIMED for names in (START, END, LENGTH))
+    for table in _TIMED:
         start, end, sound = _span(source, table)
         starts.append(start[sound])
         ends.append(end[sound])
-    return choose_clock(np.concatenate(starts), np.concatenate(ends), number(source.first("Summary").get("total_time")))
+    total_s = number(source.first("Summary").get("total_time"))
+    return choose_clock(np.concatenate(starts), np.concatenate(ends), total_s, unit_ps)
 
 
 def _span(source: Source, table: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Starts and ends in the file's unit, and which rows have a sound pair."""
-    start, has_start = numbers(source.column(table, START), source.rows(table))
-    end, has_end = numbers(source.column(table, END), source.rows(table))
-    length, has_length = numbers(source.column(table, LENGTH), source.rows(table))
-    if source.rows(table) and source.column(table, START) is None:
+    start, has_start = source.times(table, START)
+    end, has_end = source.times(table, END)
+    length, has_length = source.times(table, LENGTH)
+    if source.rows(table) and source.named(table, START) is None:
         raise InputError(f"{source.folder}: table {table} has no column {START[0]}")
     end = np.where(has_end, end, start + length)
     return start, end, has_start & (has_end | has_length) & (end >= start)
@@ -158,12 +183,13 @@ def _instructions(source: Source, clock: Clock, strings: Strings, receipt: Recei
     columns |= _texts(source, table, _INSTRUCTION_TEXTS, kept, strings)
     columns.setdefault("id", np.arange(1, size(columns) + 1, dtype=np.int64))
     columns.setdefault("opcode", np.full(size(columns), NONE, np.int32))
+    columns[_ROW] = np.flatnonzero(kept)
     engines = codes(source.column(table, ("engine", "subgroup")), kept.size, strings)[kept]
     columns["engine"] = lookup(strings, engines, ENGINES, Engine.OTHER)
     own = codes(source.column(table, ("nki_source_location",)), kept.size, strings)[kept]
     compiled = codes(source.column(table, ("bir_debug_info_source_location",)), kept.size, strings)[kept]
     columns["source"] = np.where(own == NONE, compiled, own)
-    wait, _ = numbers(source.column(table, ("evt_wait_time_ns", "evt_wait_time")), kept.size)
+    wait, _ = source.times(table, ("evt_wait_time_ns", "evt_wait_time"))
     columns["wait_ps"] = np.clip(wait[kept], 0, LIMIT_PS // clock.unit_ps) * clock.unit_ps
     return columns
 
@@ -218,7 +244,7 @@ def _transfers(source: Source, clock: Clock, strings: Strings, receipt: Receipt)
     for name, field in (("source_memory", "source"), ("dest_memory", "dest")):
         columns[name] = _numbered(source.column(table, (field,)), kept, memory_of)
     columns["_semaphore"] = _numbered(source.column(table, ("semaphore_id",)), kept, semaphore_of)
-    trigger, has = numbers(source.column(table, ("trigger",)), kept.size)
+    trigger, has = source.times(table, ("trigger",))
     fits = has & (np.abs(trigger - float(clock.base)) * clock.unit_ps < LIMIT_PS)
     columns["_trigger_ps"] = np.where(fits, _ps(np.where(fits, trigger, clock.base), clock), NONE)[kept]
     return columns
@@ -247,7 +273,7 @@ def _flow(source: Source, draft: Draft) -> None:
 
 def _moments(source: Source, table: str, clock: Clock, receipt: Receipt) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Times in ps and cores of the rows with a time, and which rows these are."""
-    time, has = numbers(source.column(table, ("timestamp", "start_ts")), source.rows(table))
+    time, has = source.times(table, ("timestamp", "start_ts"))
     kept = has & (np.abs(time - float(clock.base)) * clock.unit_ps < LIMIT_PS)
     receipt.read(table, kept.size)
     receipt.set_aside(table, "have no usable time", int((~kept).sum()))
@@ -301,7 +327,8 @@ def _throttle(source: Source, clock: Clock, strings: Strings, receipt: Receipt) 
         return []
     texts = Strings()
     kinds = codes(source.column("Throttle", ("type",)), kept.size, texts)[kept]
-    length, k, n = (numbers(source.column("Throttle", (name,)), kept.size)[0][kept] for name in ("duration", "k", "n"))
+    length = source.times("Throttle", LENGTH)[0][kept]
+    k, n = (numbers(source.column("Throttle", (name,)), kept.size)[0][kept] for name in ("k", "n"))
     limit = k / np.maximum(n, 1)
     order = np.argsort(time, kind="stable")
     parts: list[tuple[int, Any, Any, Any]] = [(strings.code("tensor_clock"), core, time, limit)]

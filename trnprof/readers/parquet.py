@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.trace import NONE, Strings
+from trnprof.readers.clock import PS_PER_NS
+from trnprof.readers.versions import Versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,12 +28,19 @@ class Source:
     def __init__(self, folder: Path):
         self.folder = folder
         self._metas: dict[Path, Any] = {}
+        self._columns: dict[Path, list[str]] = {}
         found: dict[str, list[tuple[int, Path]]] = {}
         for entry in folder.iterdir():
             match = TABLE_FILE.match(entry.name)
             if match:
                 found.setdefault(match[1], []).append((int(match[2] or 0), entry))
         self.tables = {name: [path for _, path in sorted(parts)] for name, parts in found.items()}
+        self.versions = Versions(self._described())
+        self.time_unit_ps = PS_PER_NS
+        self.used: dict[str, set[str]] = {}
+        """Columns read, by table."""
+        self.absent: dict[str, set[str]] = {}
+        """Columns asked for that the file does not have."""
 
     def rows(self, table: str) -> int:
         """Rows of a table, 0 when it has no file."""
@@ -42,21 +51,59 @@ class Source:
         import pyarrow as pa
 
         paths = self.tables.get(table, ())
-        for name in names:
-            if paths and any(name in self._meta(path).schema.names for path in paths):
-                parts = [self._part(path, name) for path in paths]
-                kinds = {part.type for part in parts}
-                if len(kinds) > 1:
-                    parts = [part.cast(pa.string()) for part in parts]
-                return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
-        return None
+        name = self.named(table, names)
+        if name is None:
+            return None
+        parts = [self._part(path, name) for path in paths]
+        kinds = {part.type for part in parts}
+        if len(kinds) > 1:
+            parts = [part.cast(pa.string()) for part in parts]
+        return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
+
+    def named(self, table: str, names: tuple[str, ...]) -> str | None:
+        """What the table calls a column that may have several names."""
+        if table not in self.tables:
+            return None
+        name = self.versions.find(table, names, self.names(table))
+        found = self.used if name is not None else self.absent
+        found.setdefault(table, set()).add(name or names[0])
+        return name
+
+    def names(self, table: str) -> list[str]:
+        """All columns of a table, of whichever part."""
+        return list(dict.fromkeys(name for path in self.tables[table] for name in self._names(path)))
+
+    def times(self, table: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """A column of times or lengths, in the profile's unit, and which rows have one."""
+        name = self.named(table, names)
+        scale = self.versions.unit_ps(table, name) // self.time_unit_ps if name else 1
+        return numbers(self.column(table, names), self.rows(table), scale)
+
+    def take_unit(self, columns: Iterable[tuple[str, tuple[str, ...]]]) -> int:
+        """Count from now on in the finest unit that these columns have, ns or ps; returns its ps."""
+        named = [(table, self.named(table, names)) for table, names in columns]
+        units = (self.versions.unit_ps(table, name) for table, name in named if name)
+        self.time_unit_ps = min([PS_PER_NS, *units])
+        return self.time_unit_ps
+
+    def _described(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """Unit and description of every column that SchemaFields tells of."""
+        wanted = ("table_name", "field_name", "field_unit", "field_description")
+        found: dict[tuple[str, str], tuple[str, str]] = {}
+        for path in self.tables.get("SchemaFields", ()):
+            names = self._names(path)
+            if not {"table_name", "field_name"} <= {*names}:
+                continue
+            columns = [self._part(path, name).to_pylist() for name in wanted]
+            found |= {(str(row[0]), str(row[1])): (str(row[2] or ""), str(row[3] or "")) for row in zip(*columns)}
+        return found
 
     def first(self, table: str) -> dict[str, Any]:
         """The first row of a table, empty when it has none; numbers that are not finite are None."""
         if not self.rows(table):
             return {}
         path = self.tables[table][0]
-        names = self._meta(path).schema.names
+        names = self._names(path)
         row = {name: self._part(path, name).slice(0, 1).to_pylist() for name in names}
         return {name: value[0] if value and _finite(value[0]) else None for name, value in row.items()}
 
@@ -65,15 +112,20 @@ class Source:
 
         if path not in self._metas:
             found = _reading(path, lambda: pq.read_metadata(path))
-            _reading(path, lambda: found.schema.names)
+            self._columns[path] = _reading(path, lambda: found.schema.to_arrow_schema().names)
             self._metas[path] = found
         return self._metas[path]
+
+    def _names(self, path: Path) -> list[str]:
+        """Columns of a file; a list is one."""
+        self._meta(path)
+        return self._columns[path]
 
     def _part(self, path: Path, name: str) -> pa.ChunkedArray:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if name not in self._meta(path).schema.names:
+        if name not in self._names(path):
             return pa.chunked_array([pa.nulls(self._meta(path).num_rows)])
         return _reading(path, lambda: _sound(pq.ParquetFile(path, memory_map=True).read(columns=[name]).column(name)))
 
@@ -104,8 +156,8 @@ def _reading(path: Path, step: Callable[[], Any]) -> Any:
         raise InputError(f"{path}: damaged or cut off: {reason[0] if reason else fault}") from None
 
 
-def numbers(values: pa.ChunkedArray | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """A column as int64 and which rows have a value; text that is no number, NaN and null have none."""
+def numbers(values: pa.ChunkedArray | None, rows: int, scale: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """A column as int64, times `scale`, and which rows have a value; text that is no number, NaN and null have none."""
     import pyarrow as pa
 
     if values is None:
@@ -115,13 +167,17 @@ def numbers(values: pa.ChunkedArray | None, rows: int) -> tuple[np.ndarray, np.n
         has = values.is_valid().to_numpy()
         whole = values.cast(pa.int64(), safe=False) if not pa.types.is_uint64(kind) else values
         filled = whole.fill_null(0).to_numpy()
-        return np.minimum(filled, np.iinfo(np.int64).max).astype(np.int64), has.astype(bool)
+        kept = np.minimum(filled, np.iinfo(np.int64).max).astype(np.int64)
+        if scale == 1:
+            return kept, has.astype(bool)
+        fits = np.abs(kept.astype(np.float64)) < 2.0**63 / scale
+        return np.where(fits, kept, 0) * scale, has.astype(bool) & fits
     if pa.types.is_floating(kind):
         floats = values.cast(pa.float64()).to_numpy()
     else:
         floats = np.array([_number(text) for text in values.cast(pa.string()).to_pylist()], np.float64)
-    has = np.isfinite(floats) & (np.abs(floats) < 2.0**63)
-    return np.rint(np.where(has, floats, 0)).astype(np.int64), has
+    has = np.isfinite(floats) & (np.abs(floats) < 2.0**63 / scale)
+    return np.rint(np.where(has, floats, 0) * scale).astype(np.int64), has
 
 
 def _number(text: str | None) -> float:
