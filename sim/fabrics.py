@@ -196,6 +196,18 @@ def fabric(device: str | Device, chips: int | None = None, lnc: int | None = Non
     return Fabric(name, row["title"], made, chips, lnc, cores // lnc, _cut(name, levels, chips), algorithms)
 
 
+def holding(device: Device, ranks: int, lnc: int) -> Fabric:
+    """The smallest fabric of a device that so many ranks, numbered from 0, lie in."""
+    _, row, _ = _row(device)
+    chips = ceil(ranks * lnc / int(device["cores"]))
+    unit = 1
+    for level in row["levels"]:
+        size = prod(level["shape"])
+        if size and chips > unit * size:
+            unit *= size
+    return fabric(device, ceil(chips / unit) * unit, lnc)
+
+
 def _row(device: str | Device) -> tuple[str, Mapping[str, Any], Device]:
     """(name, data, device) of a fabric."""
     rows = _data()["fabrics"]

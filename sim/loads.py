@@ -115,16 +115,22 @@ def mesh_scatter(part: Part, n: float) -> Load:
 
 
 def rdh_gather(part: Part, n: float) -> Load:
-    """Recursive doubling between equal places of the chips, one axis after the other; then inside each chip."""
+    """Recursive doubling between equal places of the chips; then inside each chip."""
     between = 2 * n * _others(part.chips) / part.local
-    return Load(_doublings(part), n * _others(part.chips), between + 2 * n * _others(part.local))
+    return Load(_doublings(part), _along_axes(part, n), between + 2 * n * _others(part.local))
 
 
 def rdh_scatter(part: Part, n: float) -> Load:
     """Folding inside each chip; then recursive halving between the chips."""
     between = 3 * n * _others(part.chips) / part.local
     inside = n * (1 + 1 / part.local) if part.local > 1 else 0.0
-    return _folding(Load(_doublings(part), n * _others(part.chips), between + inside))
+    return _folding(Load(_doublings(part), _along_axes(part, n), between + inside))
+
+
+def _along_axes(part: Part, n: float) -> float:
+    """Each of a chip's ranks starts along another axis; a rank that is alone has one link at a time."""
+    links = 1 if part.level is None else min(part.local, part.level.degree(part.chips))
+    return n * _others(part.chips) / links
 
 
 def _doublings(part: Part) -> int:

@@ -137,10 +137,11 @@ def test_a_trace_of_another_version_is_compared_with_its_time_of_today(silu):
 def reduced(x):
     from sim.nki import collectives as ncc
     from sim.nki import language as nl
+    from sim.nki.isa import dma_copy
 
     source, out = (nl.ndarray(x.shape, x.dtype, nl.shared_hbm) for _ in range(2))
-    nl.store(source, nl.load(x))
-    ncc.all_reduce([source], [out], ncc.ReplicaGroup([[0, 1, 2, 3]]), nl.add)
+    dma_copy(source, x)
+    ncc.all_reduce([source], [out], ncc.ReplicaGroup([list(range(16))]), nl.add)
     return out
 
 
@@ -148,9 +149,9 @@ def reduced(x):
 def test_links_shorten_what_the_critical_path_spends_on_collectives(lnc):
     from sim.nki.kernel import jit
 
-    trace = sim.run(jit(reduced), TensorSpec((128, 2048), dtypes.float32), ranks=4, lnc=lnc, values=False).trace
+    trace = sim.run(jit(reduced), TensorSpec((128, 1 << 17), dtypes.float32), ranks=4, lnc=lnc, values=False).trace
     before = critical_path(trace)
-    assert before.share("collective") > 0.5 and before.causes["unknown"] == 0
+    assert before.share("collective") > 0.3 and before.causes["unknown"] == 0
     for setting in ({"link_bw": "4x"}, {"link_latency": "0.5x"}):
         found = what_if(trace, setting)
         saved = before.causes["collective"] - critical_path(found.trace).causes["collective"]

@@ -1,79 +1,48 @@
-"""Collectives between ranks: what each costs, and what each moves.
-
-Time is a start, a number of hops and the bytes on the wire (alpha-beta), by the algorithm that the runtime takes at
-that size; contention between ranks is not modelled, and the figures `cc.*` are guesses or rough.
-"""
+"""Collectives between ranks: what each costs a core, and what each moves. Their time is `sim.collectives`'."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import ceil, log2
+from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 
 from sim import dtypes
+from sim.collectives import Exchange, exchange
 from sim.engines import laws
 from sim.errors import InputError
+from sim.fabrics import holding
 from sim.memory import Layout
 from sim.program import Cost, DmaCost, Form, Op, Role
 from sim.spec import Device
 from sim.trace import Engine, Memory, QueueType
 
-US = 1000
-"""ns in a microsecond."""
-MEGA = 1e6
-"""Bytes in a megabyte."""
 QUEUE = "qCollective"
-MESH_STEPS = 2
-"""Hops of the mesh inside an instance: between chips, inside a chip (intranode-collective-comm)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """How a collective loads the wire.
-
-    passes : times that the data goes around; an all-reduce is a reduce-scatter and an all-gather
-    wire   : bytes that a rank sends, from (bytes of its source, ranks)
-    """
-
-    passes: int
-    wire: Callable[[int, int], float]
-
-
-PATTERNS = {
-    "all_reduce": Pattern(2, lambda nbytes, ranks: 2 * nbytes * (ranks - 1) / ranks),
-    "all_gather": Pattern(1, lambda nbytes, ranks: nbytes * (ranks - 1)),
-    "all_gather_v": Pattern(1, lambda nbytes, ranks: nbytes * (ranks - 1)),
-    "reduce_scatter": Pattern(1, lambda nbytes, ranks: nbytes * (ranks - 1) / ranks),
-    "all_to_all": Pattern(1, lambda nbytes, ranks: nbytes * (ranks - 1) / ranks),
-    "all_to_all_v": Pattern(1, lambda nbytes, ranks: nbytes * (ranks - 1) / ranks),
-    "collective_permute": Pattern(1, lambda nbytes, ranks: nbytes),
-    "collective_permute_implicit": Pattern(1, lambda nbytes, ranks: nbytes),
-    "collective_permute_implicit_reduce": Pattern(1, lambda nbytes, ranks: nbytes),
+KINDS = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "all_gather_v": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "all_to_all",
+    "all_to_all_v": "all_to_all",
+    "collective_permute": "permute",
+    "collective_permute_implicit": "permute",
+    "collective_permute_implicit_reduce": "permute",
 }
+"""NKI's names -> those of `sim.collectives`."""
 
 
-def describe(device: Device, layouts: tuple[Layout, ...], kind: str, outputs: int, ranks: int) -> Form:
-    """outputs : how many of the operands, the first ones, are written"""
+def describe(
+    device: Device, layouts: tuple[Layout, ...], kind: str, outputs: int, group: int | tuple[int, ...], lnc: int = 1
+) -> Form:
+    """outputs : how many of the operands, the first ones, are written
+    group   : ranks that take part, or how many, side by side
+    lnc     : cores of a rank
+    """
     srcs = layouts[outputs:]
-    nbytes = sum(layout.nbytes for layout in srcs)
-    pattern = PATTERNS[kind]
-    wire = pattern.wire(nbytes, ranks)
-    hops = pattern.passes * steps(device, kind, wire, ranks)
-    in_hbm = sum(layout.nbytes for layout in layouts if layout.memory is Memory.HBM)
+    ranks = tuple(range(group)) if isinstance(group, int) else group
+    found = timed(device, kind, sum(layout.nbytes for layout in srcs), ranks, lnc, srcs[0].dtype.itemsize)
     issue = laws.ns(device["dma.issue_static"])
-    transfer = DmaCost(
-        dispatch_ps=laws.ns(US * (device["cc.base"] + hops * device["cc.alpha_ring"])),
-        notify_ps=laws.ns(device["dma.notify_load"]),
-        service_ps=laws.ns(wire / link_rate(device)),
-        hbm_ps=laws.ns(in_hbm / device["hbm_nc"]),
-        engines=int(device["dma_engines_nc"]),
-        bytes=int(wire),
-        descriptors=max(1, ceil(wire / device["dma.cc_packet"])),
-        queue=QUEUE,
-        queue_type=QueueType.UNKNOWN,
-    )
     roles = (Role.WRITE,) * outputs + (Role.READ,) * len(srcs)
     return Form(
         call=f"nki.collectives.{kind}",
@@ -82,7 +51,7 @@ def describe(device: Device, layouts: tuple[Layout, ...], kind: str, outputs: in
         roles=roles,
         layouts=layouts,
         cost=Cost(issue, issue),
-        dma=transfer,
+        dma=_transfer(device, layouts, found, lnc),
         function=kind.upper(),
         dtype=dtypes.short(srcs[0].dtype),
         partitions=srcs[0].partitions,
@@ -90,20 +59,40 @@ def describe(device: Device, layouts: tuple[Layout, ...], kind: str, outputs: in
     )
 
 
-def link_rate(device: Device) -> float:
-    """GB/s that one core has of its chip's links."""
-    return device["neuronlink_bw"] / device["cores"]
+def timed(device: Device, kind: str, nbytes: int, ranks: Sequence[int], lnc: int, element: int) -> Exchange:
+    """The exchange of a call.
+
+    nbytes : of the call's sources
+    ranks  : that take part, of a launch that fills chips from rank 0 on
+    """
+    # A rank that is alone in a trace of shapes still talks to others.
+    together = tuple(ranks) if len(ranks) > 1 else (0, 1)
+    whole = nbytes * len(together) if kind.startswith("all_gather") else nbytes
+    fabric = holding(device, max(together) + 1, lnc)
+    return exchange(KINDS[kind], whole, fabric, together, element_bytes=element, variable=kind.endswith("_v"))
 
 
-def steps(device: Device, kind: str, wire: float, ranks: int) -> int:
-    """Hops: one to a neighbour; else mesh, recursive doubling or ring by size (intranode-collective-comm)."""
-    if kind.startswith("collective_permute"):
-        return 1
-    if wire < device["cc.mesh_rdh_switch"] * MEGA:
-        return MESH_STEPS
-    if wire < device["cc.rdh_kanga_switch"] * MEGA:
-        return ceil(log2(ranks)) if ranks > 1 else 1
-    return max(1, ranks // 2)
+def _transfer(device: Device, layouts: tuple[Layout, ...], found: Exchange, lnc: int) -> DmaCost:
+    service = sum(stage.transfer_ps for stage in found.stages)
+    in_hbm = sum(layout.nbytes for layout in layouts if layout.memory is Memory.HBM)
+    return DmaCost(
+        dispatch_ps=found.duration_ps - service,
+        notify_ps=laws.ns(device["dma.notify_load"]),
+        service_ps=service,
+        hbm_ps=laws.ns(max(in_hbm, found.memory_bytes if in_hbm else 0) / (device["hbm_nc"] * lnc)),
+        engines=_engines(device, found, service, lnc),
+        bytes=found.bytes_on_wire,
+        descriptors=max(1, ceil(found.bytes_on_wire / device["dma.cc_packet"])),
+        queue=QUEUE,
+        queue_type=QueueType.UNKNOWN,
+    )
+
+
+def _engines(device: Device, found: Exchange, service_ps: int, lnc: int) -> int:
+    """DMA engines that it keeps busy: each moves a read and a write at once."""
+    have = int(device["dma_engines_nc"])
+    needed = laws.ns(found.memory_bytes / 2 / (device["dma_core_peak"] * lnc))
+    return min(have, max(1, ceil(have * needed / service_ps))) if service_ps else 1
 
 
 class Patch:
@@ -122,7 +111,13 @@ class Patch:
 
 
 def compute(
-    arrays: list[np.ndarray], kind: str, outputs: int, ranks: int, results: Sequence[np.ndarray | Patch | None]
+    arrays: list[np.ndarray],
+    kind: str,
+    outputs: int,
+    group: int | tuple[int, ...],
+    lnc: int = 1,
+    *,
+    results: Sequence[np.ndarray | Patch | None],
 ) -> None:
     """results : what the ranks agreed that this one receives, None for what stays as it is"""
     for array, result in zip(arrays[:outputs], results, strict=True):
@@ -132,4 +127,4 @@ def compute(
             dtypes.store(array, result.reshape(array.shape))
 
 
-OPS = {kind: Op(f"nki.collectives.{kind}", describe, compute) for kind in PATTERNS}
+OPS = {kind: Op(f"nki.collectives.{kind}", describe, compute) for kind in KINDS}

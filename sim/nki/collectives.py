@@ -55,6 +55,8 @@ class _Call:
     def __init__(self, kind: str, group: Sequence[int], priority: int | None, name: str | None):
         self.kind = kind
         self.group = list(group)
+        self.wired = self.group
+        """Ranks whose places tell how far data goes."""
         self.name = name
         self.program = builder()
         if priority is not None:
@@ -117,7 +119,7 @@ class _Call:
         results = lockstep.meet(f"nki.collectives.{self.kind}", key, members, offer, resolve)[own.rank]
         handle = None
         if own.core == cores[0]:
-            static = (self.kind, len(dsts), len(self.group))
+            static = (self.kind, len(dsts), tuple(self.wired), len(cores))
             op = wire.OPS[self.kind]
             handle = issue_transfer(self.program, op, (*dsts, *srcs), static, self.name, results=tuple(results))
         if len(cores) > 1:
@@ -396,6 +398,7 @@ def collective_permute(
     ranks = lockstep.ranks()
     if call.program.values and any(not 0 <= rank < ranks for pair in pairs for rank in pair):
         raise call.fault(f"source_target_pairs: {pairs}, the launch has ranks 0 to {ranks - 1}")
+    call.wired = max(pairs, key=lambda pair: abs(pair[0] - pair[1]), default=call.group)
     call.run(srcs, dsts, exchanges.permuted({target: source for source, target in pairs}))
 
 
