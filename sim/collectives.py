@@ -8,8 +8,12 @@ inside (internode-collective-comm).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import prod
 
+import numpy as np
+
+from sim.arrivals import MEMORY, Leg, Pace, Slow, walk
 from sim.errors import InputError
 from sim.fabrics import Fabric, Group, Level, Spans, members, spans
 from sim.loads import KINDS, LOADS, Load, Part, load, serves
@@ -36,6 +40,10 @@ class Stage:
     link_ps: int
     memory_ps: int
     outside: bool
+    places: tuple[int, ...] = ()
+    """Levels of the fabric that it goes along."""
+    inner: bool = False
+    """It goes along the ranks of a chip."""
 
     @property
     def transfer_ps(self) -> int:
@@ -80,6 +88,10 @@ class Exchange:
     """That a rank reads and writes in HBM."""
     memory_share: float
     """Of the rank's HBM bandwidth, on average while it lasts."""
+    late_ps: int = 0
+    """Of `duration_ps`: what ranks that come late and slow links add."""
+    done_ps: np.ndarray | None = field(default=None, compare=False)
+    """When each rank is done, in the order of the group; None where all come at once to links that are alike."""
 
 
 def exchange(
@@ -88,7 +100,9 @@ def exchange(
     fabric: Fabric,
     group: Group | Sequence[int] | None = None,
     algorithm: str | None = None,
+    skew: np.ndarray | Sequence[int] | None = None,
     *,
+    slow: Sequence[Slow] = (),
     element_bytes: int = 2,
     variable: bool = False,
 ) -> Exchange:
@@ -97,6 +111,8 @@ def exchange(
     size_bytes    : the whole buffer: of an all-gather the result, of a reduce-scatter the source, else what a rank has
     group         : its ranks; everyone where none is given
     algorithm     : inside the node, or `inside+outside`; the runtime's choice where none is given
+    skew          : ps at which each rank comes, or each chip, in the order of the group
+    slow          : chips with links or memory that are slower than the others'
     element_bytes : of the dtype; folding single bytes takes longer
     variable      : lengths that only the run tells
     raises        : InputError for an unknown kind or algorithm, or one that cannot do it
@@ -109,7 +125,50 @@ def exchange(
     stages = (
         tuple(_stages(kind, float(size_bytes), fabric, lies, _asked(algorithm), element_bytes)) if ranks > 1 else ()
     )
-    return _joined(kind, size_bytes, ranks, fabric, stages, variable)
+    found = _joined(kind, size_bytes, ranks, fabric, stages, variable)
+    return found if skew is None and not slow else _arriving(found, lies, skew, slow)
+
+
+def _arriving(found: Exchange, lies: Spans, skew: np.ndarray | Sequence[int] | None, slow: Sequence[Slow]) -> Exchange:
+    """The exchange of ranks that come when they come."""
+    came = np.zeros(found.ranks) if skew is None else np.asarray(skew, float)
+    local = lies.in_chip if came.size == found.ranks else 1
+    _check_arrivals(found, lies, came, slow)
+    shape = (*reversed(lies.units), local)
+    slow = [each if local == lies.in_chip else replace(each, rank=each.rank // lies.in_chip) for each in slow]
+    done = walk(came.reshape(shape) + found.start_ps, _legs(found, lies), slow, local)
+    done = np.rint(done).astype(np.int64).reshape(-1)
+    duration = int(done.max() - came.min())
+    links = tuple(replace(use, share=use.busy_ps / duration if duration else 0.0) for use in found.links)
+    late = duration - found.duration_ps
+    return replace(found, duration_ps=duration, late_ps=late, links=links, done_ps=done)
+
+
+def _check_arrivals(found: Exchange, lies: Spans, came: np.ndarray, slow: Sequence[Slow]) -> None:
+    if prod(lies.units) * lies.in_chip != found.ranks:
+        raise InputError("skew, slow: the group must lie alike in every chip, node and so on")
+    if came.size not in (found.ranks, found.ranks // lies.in_chip):
+        raise InputError(f"skew: {came.size} times, the group has {found.ranks} ranks")
+    if not np.isfinite(came).all() or (came.size and came.min() < 0):
+        raise InputError("skew: times must be finite and at least 0")
+    levels = {None, MEMORY, *(stage.level for stage in found.stages)}
+    for each in slow:
+        if not 0 <= each.rank < found.ranks or not 0 < each.rate <= 1:
+            raise InputError(f"slow: rank {each.rank} at {each.rate}, must be of {found.ranks} at 0 to 1 of its rate")
+        if each.where not in levels:
+            known = ", ".join(sorted(filter(None, levels)))
+            raise InputError(f"slow: no {each.where!r} takes part", remedy=f"there is {known}")
+
+
+def _legs(found: Exchange, lies: Spans) -> list[Leg]:
+    """The stages, each with the axes of (outermost units, …, chips, ranks of a chip) that it goes along."""
+    last = len(lies.units)
+    legs = []
+    for stage in found.stages:
+        axes = tuple(last - 1 - level for level in stage.places) + ((last,) if stage.inner else ())
+        pace = Pace(stage.kind, stage.algorithm, stage.load.steps, stage.hops_ps, stage.link_ps, stage.memory_ps)
+        legs.append(Leg(pace, stage.level, tuple(sorted(axes))))
+    return legs
 
 
 def _asked(algorithm: str | None) -> tuple[str | None, str | None]:
@@ -207,7 +266,8 @@ class _Maker:
         rate = part.level.rate if part.level is not None else None
         level = "chip" if part.level is None else part.level.name
         memory = self._memory(kind, name, asks)
-        return self._stage(kind, level, name, part.ranks, asks, rate, device["cc.alpha_ring"], memory)
+        made = self._stage(kind, level, name, part.ranks, asks, rate, device["cc.alpha_ring"], memory)
+        return replace(made, places=(0,) if part.chips > 1 else (), inner=True)
 
     def _check(self, kind: str, name: str, part: Part) -> None:
         if not serves(kind, name, part):
@@ -284,7 +344,8 @@ class _Maker:
             crowd = {"mesh": "cc.efa_mesh_share", "rdh": "cc.efa_rdh_share"}.get(name)
             rate *= device["cc.efa_share"] * (device[crowd] if crowd else 1.0)
         memory = asks.moved / (device["cc.hbm_share"] * self.fabric.memory_rate)
-        return self._stage(kind, level.name, name, part.chips, asks, rate, hop, memory, level.outside)
+        made = self._stage(kind, level.name, name, part.chips, asks, rate, hop, memory, level.outside)
+        return replace(made, places=(self.fabric.levels.index(level),))
 
     def _stage(
         self,
