@@ -23,7 +23,7 @@ US = 10**6
 """ps in a microsecond."""
 MEGA = 1e6
 ALGORITHMS = tuple(LOADS)
-OUTER = ("ring", "rdh", "mesh")
+OUTER = ("ring", "rdh", "mesh", "direct")
 """What there is between nodes (internode-collective-comm)."""
 
 
@@ -278,10 +278,10 @@ class _Maker:
     def _chosen(self, kind: str, n: float, part: Part) -> str:
         """The runtime's choice by size (intranode-collective-comm), among what it has and what serves."""
         device = self.fabric.device
-        order = ["kangaring", "ring"]
+        order = ["kangaring", "ring", "direct"]
         if n < device["cc.rdh_kanga_switch"] * MEGA:
             order.insert(0, "rdh")
-        if n < device["cc.mesh_rdh_switch"] * MEGA or kind in ("all_to_all", "permute"):
+        if n < device["cc.mesh_rdh_switch"] * MEGA:
             order.insert(0, "mesh")
         if n < device["cc.one_step_switch"] * MEGA:
             order.insert(0, "one-step mesh")
@@ -341,7 +341,8 @@ class _Maker:
         hop, rate = device["cc.alpha_ring"], level.rate
         if level.outside:
             hop = device["cc.alpha_inter"]
-            crowd = {"mesh": "cc.efa_mesh_share", "rdh": "cc.efa_rdh_share"}.get(name)
+            crowded = "mesh" if kind == "all_to_all" else name
+            crowd = {"mesh": "cc.efa_mesh_share", "rdh": "cc.efa_rdh_share"}.get(crowded)
             rate *= device["cc.efa_share"] * (device[crowd] if crowd else 1.0)
         memory = asks.moved / (device["cc.hbm_share"] * self.fabric.memory_rate)
         made = self._stage(kind, level.name, name, part.chips, asks, rate, hop, memory, level.outside)

@@ -250,9 +250,10 @@ def _cut(name: str, levels: Sequence[Level], chips: int) -> tuple[Level, ...]:
         kept.append(level if level.size else replace(level, shape=(rest,)))
         size = kept[-1].size
         if rest > size and rest % size:
-            unit = chips // rest * size
+            unit = prod(each.size for each in levels if not each.outside and each.size)
+            unit = unit if chips > unit else chips // rest * size
             near = f"{chips // unit * unit} or {(chips // unit + 1) * unit}"
-            raise InputError(f"chips: {chips}, {name} is built of {unit} at a {level.name}", remedy=f"such as {near}")
+            raise InputError(f"chips: {chips}, {name} is built of {unit} at a time", remedy=f"such as {near}")
         rest = max(1, rest // size)
     if rest > 1:
         raise InputError(f"chips: {chips}, {name} has {prod(level.size for level in levels)} at most")

@@ -169,8 +169,6 @@ LOADS: dict[str, dict[str, Callable[[Part, float], Load]]] = {
     "mesh": {
         "all_gather": mesh_gather,
         "reduce_scatter": mesh_scatter,
-        "all_to_all": direct,
-        "permute": neighbour,
         "broadcast": fan_out,
     },
     "one-step mesh": {"all_reduce": one_step},
@@ -179,10 +177,9 @@ LOADS: dict[str, dict[str, Callable[[Part, float], Load]]] = {
     "ring": {
         "all_gather": ring_gather,
         "reduce_scatter": ring_scatter,
-        "all_to_all": direct,
-        "permute": neighbour,
         "broadcast": pipeline,
     },
+    "direct": {"all_to_all": direct, "permute": neighbour},
 }
 """By algorithm and kind; an all-reduce is a reduce-scatter and an all-gather where it has no entry of its own."""
 

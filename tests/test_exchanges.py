@@ -109,7 +109,7 @@ def test_an_algorithm_may_be_asked_for_inside_and_between_nodes():
         (("gossip", 1, NODE), "collective: 'gossip' is unknown"),
         (("all_reduce", -1, NODE), "-1 bytes"),
         (("all_reduce", 1, NODE, None, "magic"), "algorithm: 'magic' is unknown"),
-        (("all_to_all", 1, NODE, None, "rdh"), "no rdh over 4 ranks in each of 16 chips .*there is mesh, ring"),
+        (("all_to_all", 1, NODE, None, "rdh"), "no rdh over 4 ranks in each of 16 chips .*there is direct"),
         (("all_reduce", 1, NODE, Group(16, 4), "kangaring"), "no kangaring over 1 ranks in each of 16"),
         (("all_reduce", 1, fabric("inf2"), None, "rdh"), "no rdh"),
     ],

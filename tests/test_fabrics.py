@@ -106,7 +106,7 @@ def test_hundreds_of_thousands_of_chips_are_a_fabric():
     ("make", "message"),
     [
         (lambda: fabric("trn2", 0), "must be at least 1"),
-        (lambda: fabric("trn2", 24), r"built of 16 at a node .*such as 16 or 32"),
+        (lambda: fabric("trn2", 24), r"built of 16 at a time .*such as 16 or 32"),
         (lambda: fabric("inf2", 24), "has 12 at most"),
         (lambda: fabric("trn2", lnc=3), "lnc: 3, a chip of trn2 has 8 cores"),
         (lambda: fabric("trn2", runtime="1999"), "known: current"),
