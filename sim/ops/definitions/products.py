@@ -24,7 +24,7 @@ def _transposed(x: Array, transposed: bool) -> Array:
     return np.swapaxes(wide(x), -1, -2) if transposed else wide(x)
 
 
-def _result(x: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+def result_spec(x: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     """fp8 would lose most of a sum: its products are bf16."""
     return TensorSpec(shape, dtypes.bfloat16 if itemsize(x) == 1 else x.dtype)
 
@@ -61,7 +61,7 @@ def _matmul_outputs(
         check_shape("matmul", "bias", bias, (n,))
     if activation:
         check_word("matmul", "activation", activation, ACTIVATIONS)
-    return (_result(x, (m, n)),)
+    return (result_spec(x, (m, n)),)
 
 
 def _matmul_flops(x: TensorSpec, w: TensorSpec, *rest: Any, transpose_x: bool = False, **scalars: Any) -> int:
@@ -83,7 +83,7 @@ def _batched_outputs(
     (m, k), (k_of_w, n) = _turned(x.shape, transpose_x), _turned(w.shape, transpose_w)
     if k != k_of_w:
         raise InputError(f"batched_matmul: w: shape {list(w.shape)}, contracts {k_of_w} values, x has {k}")
-    return (_result(x, (x.shape[0], m, n)),)
+    return (result_spec(x, (x.shape[0], m, n)),)
 
 
 def _batched_flops(x: TensorSpec, w: TensorSpec, transpose_x: bool = False, transpose_w: bool = False) -> int:

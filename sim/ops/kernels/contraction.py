@@ -74,6 +74,21 @@ class Strip(nl.NKIObject):
         return step % self.each + count <= self.each and step + count <= self.cut.full
 
 
+class Held(nl.NKIObject):
+    """A strip that is on chip already, as one tile [128, steps, columns]."""
+
+    def __init__(self, tensor, cut):
+        self.tensor, self.cut = tensor, cut
+
+    def at(self, step, columns, count=1):
+        if count == 1:
+            return self.tensor[0 : self.cut.height(step), step, columns]
+        return self.tensor[:, step : step + count, columns]
+
+    def has(self, step, count):
+        return step + count <= self.cut.full
+
+
 def load_straight(tensor, across, cut, steps):
     """Columns `across` of a tensor [k, n]."""
     loaded = nl.ndarray((ROWS, length(steps), length(across)), dtype=tensor.dtype, buffer=nl.sbuf)

@@ -116,6 +116,12 @@ def load_panel(x, rows, plan, transposed):
     return panel
 
 
+def inside(rows):
+    """Where rows of a block lie in their strip of the panel."""
+    first = rows.start % PANEL_ROWS
+    return slice(first, first + length(rows))
+
+
 def in_open_banks(ending, panel, rows, weights, plan):
     """All rows of the block meet a piece of w before the next piece comes."""
     tiles = blocks(length(rows), ROWS)
@@ -124,7 +130,7 @@ def in_open_banks(ending, panel, rows, weights, plan):
     for steps in blocks(plan.cut.steps, plan.each):
         for i, tile in enumerate(tiles):
             for j, bank in enumerate(banks):
-                add_products(products[i][j], panel, tile, weights, bank, steps)
+                add_products(products[i][j], panel[tile.start // PANEL_ROWS], inside(tile), weights, bank, steps)
     for i, tile in enumerate(tiles):
         ending.finish(products[i], rows.start + tile.start)
 
@@ -133,23 +139,22 @@ def one_after_another(ending, panel, rows, weights, plan):
     """A block of w is on chip with all of k; each tile of rows finishes before the next."""
     for tile in blocks(length(rows), ROWS):
         total = product(length(tile), length(ending.columns))
-        add_products(total, panel, tile, weights, slice(0, length(ending.columns)), slice(0, plan.cut.steps))
+        strip, bank, steps = panel[tile.start // PANEL_ROWS], slice(0, length(ending.columns)), slice(0, plan.cut.steps)
+        add_products(total, strip, inside(tile), weights, bank, steps)
         ending.finish([total], rows.start + tile.start)
 
 
-def add_products(total, panel, rows, weights, columns, steps):
-    """total += x.T @ w for some steps of the contraction; fp8 takes two steps at once."""
-    strip = panel[rows.start // PANEL_ROWS]
-    inside = slice(rows.start % PANEL_ROWS, rows.start % PANEL_ROWS + length(rows))
-    double = takes_pairs(strip.tensor, weights.tensor)
+def add_products(total, stationary, rows, moving, columns, steps):
+    """total += stationary.T @ moving, of two strips, for some steps of the contraction; fp8 takes two at once."""
+    double = takes_pairs(stationary.tensor, moving.tensor)
     step = steps.start
     while step < steps.stop:
-        if double and strip.has(step, 2) and weights.has(step, 2):
-            stationary, moving = strip.at(step, inside, 2), weights.at(step, columns, 2)
-            nisa.nc_matmul(dst=total, stationary=stationary, moving=moving, perf_mode=nisa.matmul_perf_mode.double_row)
+        if double and stationary.has(step, 2) and moving.has(step, 2):
+            pair, other = stationary.at(step, rows, 2), moving.at(step, columns, 2)
+            nisa.nc_matmul(dst=total, stationary=pair, moving=other, perf_mode=nisa.matmul_perf_mode.double_row)
             step += 2
         else:
-            nisa.nc_matmul(dst=total, stationary=strip.at(step, inside), moving=weights.at(step, columns))
+            nisa.nc_matmul(dst=total, stationary=stationary.at(step, rows), moving=moving.at(step, columns))
             step += 1
 
 
