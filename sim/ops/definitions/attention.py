@@ -1,0 +1,100 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim import dtypes
+from sim.errors import InputError
+from sim.launch import TensorSpec
+from sim.ops.definitions.checking import check_shape
+from sim.ops.definitions.functions import wide
+from sim.ops.operator import Operator
+
+Array = np.ndarray
+
+
+def visible(queries: int, keys: int, causal: bool, window: int | None) -> Array:
+    """bool [queries, keys]: query i stands at keys - queries + i"""
+    distance = (keys - queries + np.arange(queries))[:, None] - np.arange(keys)[None, :]
+    seen = distance >= 0 if causal else np.ones(distance.shape, bool)
+    return seen & (distance < window) if window else seen
+
+
+def grouped(kv: Array, heads: int) -> Array:
+    """Keys or values [B, Hkv, T, D], each head repeated for the queries' heads that share it."""
+    return np.repeat(wide(kv), heads // kv.shape[1], axis=1)
+
+
+def probabilities(
+    q: Array, k: Array, causal: bool = False, window: int | None = None, scale: float | None = None
+) -> tuple[Array, Array]:
+    """softmax [B, Hq, S, T], and the logarithm of its sums [B, Hq, S]"""
+    scores = wide(q) @ np.swapaxes(grouped(k, q.shape[1]), -1, -2) * (scale or q.shape[3] ** -0.5)
+    scores = np.where(visible(q.shape[2], k.shape[2], causal, window), scores, -np.inf)
+    largest = scores.max(axis=-1, keepdims=True)
+    powers = np.exp(scores - largest)
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / total, (largest + np.log(total))[..., 0]
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    lse: bool = False,
+) -> Array | tuple[Array, Array]:
+    """q [B, Hq, S, D], k and v [B, Hkv, T, D]"""
+    shares, sums = probabilities(q, k, causal, window, scale)
+    out = shares @ grouped(v, q.shape[1])
+    return (out, sums) if lse else out
+
+
+def check_attention(
+    name: str, q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool, window: int | None
+) -> None:
+    check_shape(name, "q", q, ("B", "Hq", "S", "D"))
+    check_shape(name, "k", k, (q.shape[0], "Hkv", "T", q.shape[3]))
+    check_shape(name, "v", v, (*k.shape[:3], "D"))
+    if q.shape[1] % k.shape[1]:
+        raise InputError(f"{name}: k: {k.shape[1]} heads, q has {q.shape[1]}, which must be a multiple")
+    if causal and q.shape[2] > k.shape[2]:
+        raise InputError(f"{name}: q: {q.shape[2]} positions and {k.shape[2]} keys: causal queries need as many keys")
+    if window and not causal:
+        raise InputError(f"{name}: window: {window}, only a causal query has one")
+
+
+def _outputs(
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    lse: bool = False,
+) -> tuple[TensorSpec, ...]:
+    check_attention("attention", q, k, v, causal, window)
+    out = TensorSpec((*q.shape[:3], v.shape[3]), q.dtype)
+    return (out, TensorSpec(tuple(q.shape[:3]), dtypes.float32)) if lse else (out,)
+
+
+def seen_pairs(queries: int, keys: int, causal: bool, window: int | None) -> int:
+    """Pairs of a query and a key that it sees."""
+    if not causal:
+        return queries * keys
+    last = np.arange(keys - queries + 1, keys + 1, dtype=np.int64)
+    return int(np.minimum(last, window or keys).sum())
+
+
+def _flops(
+    q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool = False, window: int | None = None, **scalars: object
+) -> int:
+    """Of the two products, over the pairs that are seen."""
+    batch, heads, queries, depth = q.shape
+    return 2 * batch * heads * seen_pairs(queries, k.shape[2], causal, window) * (depth + v.shape[3])
+
+
+OPERATORS = (Operator("attention", "attention.py", attention, _outputs, _flops),)
