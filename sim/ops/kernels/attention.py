@@ -20,6 +20,8 @@ from .tiles import BANK, ROWS, blocks, itemsize, leave_psum, length, share, tile
 
 WIDTH = 1024  # keys of a block: two banks of PSUM
 SEGMENT = 8192  # keys that are on chip at a time
+AHEAD = 2  # rounds whose scores are issued before the first one's probabilities are used
+TURNED_BYTES = 1024  # of a partition of PSUM, for transposed probabilities
 GROUP = 16  # tiles of queries that pass over a segment
 
 
@@ -84,24 +86,87 @@ class Keys(nl.NKIObject):
             b, h = self.place
             part = slice(first, min(self.count, first + SEGMENT))
             turned = load_turned(self.k[b, h], part, self.cut, slice(0, self.cut.steps))
-            cut = Cut(length(part), False)
-            straight = load_straight(self.v[b, h][part], slice(0, self.v.shape[3]), cut, slice(0, cut.steps))
-            self.loaded = {name: (turned, straight)}
+            self.loaded = {name: (turned, self.load_values(self.v[b, h][part]))}
         return self.loaded[name]
+
+    def load_values(self, v):
+        """[128 keys, steps, D + 1]: a column of ones makes the product with the probabilities sum them too."""
+        keys, D = v.shape
+        cut = Cut(keys, False)
+        values = nl.ndarray((ROWS, cut.steps, D + 1), dtype=v.dtype, buffer=nl.sbuf)
+        nisa.memset(dst=values[:, :, D : D + 1], value=1.0, engine=nisa.engine.gpsimd)
+        load_straight(v, slice(0, D), cut, slice(0, cut.steps), values[:, :, 0:D])
+        return values
 
 
 class Rows(nl.NKIObject):
     """A tile of queries: what is known of its softmax so far.
 
-    bias  : -scale times the largest score; total: sum of exponentials; value: their product with v
+    bias  : -scale times the largest score
+    value : the product of the exponentials with v, in its last column their sum
     """
 
     def __init__(self, queries, inside, rows):
         self.queries, self.inside, self.rows = queries, inside, rows
-        self.bias = self.total = self.value = self.correction = None
+        self.bias = self.value = None
 
     def height(self):
         return length(self.inside)
+
+
+class Round(nl.NKIObject):
+    """A tile of queries and a block of keys, and the stages that they go through."""
+
+    def __init__(self, task, one, block, last):
+        self.task, self.one, self.block, self.last = task, one, block, last
+        self.probabilities = self.correction = self.turned = None
+
+    def score(self):
+        """exp(scale * (q k^T - maximum)), in SBUF."""
+        one, height = self.one, self.one.height()
+        scores = nl.ndarray((height, length(self.block)), dtype=nl.float32, buffer=nl.psum)
+        multiply_keys(self.task, one, self.block, scores)
+        largest, bias, before = tile(height, 1), tile(height, 1), one.bias
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=1, negate=True)
+        scale = self.task.scale
+        if before == None:
+            nisa.tensor_scalar(dst=bias, data=largest, op0=nl.multiply, operand0=scale)
+        else:
+            nisa.tensor_scalar(dst=bias, data=largest, op0=nl.multiply, operand0=scale, op1=nl.minimum, operand1=before)
+        self.probabilities = tile(height, length(self.block), one.queries.dtype)
+        nisa.activation(dst=self.probabilities, op=nl.exp, data=scores, bias=bias, scale=scale)
+        if before != None:
+            self.correction = tile(height, 1)
+            nisa.activation(dst=self.correction, op=nl.exp, data=before, scale=-1.0, bias=bias)
+        one.bias = bias
+
+    def turn(self):
+        """The keys on the partitions, half a bank of PSUM at a time."""
+        together = TURNED_BYTES // (ROWS * itemsize(self.probabilities.dtype)) * ROWS
+        groups = blocks(length(self.block), together)
+        self.turned = [turn_probabilities(self.task, self.probabilities[:, group]) for group in groups]
+
+    def weigh(self):
+        """Add the values, weighted with their probabilities."""
+        _, values = self.task.keys.segment(self.block.start)
+        one, first = self.one, self.block.start % SEGMENT // ROWS
+        added = nl.ndarray((one.height(), values.shape[2]), dtype=nl.float32, buffer=nl.psum)
+        for group in self.turned:
+            for at in range(group.shape[1]):
+                height = min(ROWS, self.block.stop - self.block.start // SEGMENT * SEGMENT - first * ROWS)
+                nisa.nc_matmul(dst=added, stationary=group[0:height, at], moving=values[0:height, first])
+                first += 1
+        if one.value == None and self.last:
+            one.value = added
+            return
+        value = tile(one.height(), added.shape[1])
+        if one.value == None:
+            nisa.tensor_copy(dst=value, src=added)
+        else:
+            nisa.scalar_tensor_tensor(
+                dst=value, data=one.value, op0=nl.multiply, operand0=self.correction, op1=nl.add, operand1=added
+            )
+        one.value = value
 
 
 def over_queries(task, q, rows, out, sums):
@@ -114,39 +179,25 @@ def over_queries(task, q, rows, out, sums):
     rounds = []
     for segment in blocks(task.keys.count, SEGMENT):
         for one in tiles:
-            seen = [block for block in task.blocks(one.rows) if segment.start <= block.start < segment.stop]
-            rounds.extend([(one, block) for block in seen])
-    waiting = None
-    for one, block in rounds:
-        probabilities = score(task, one, block)
-        if waiting != None:
-            weigh(task, *waiting)
-        waiting = (one, block, probabilities, one.correction)
-    weigh(task, *waiting)
-    for one in tiles:
-        finish(task, one, out, sums)
+            seen = task.blocks(one.rows)
+            for block in seen:
+                if segment.start <= block.start < segment.stop:
+                    rounds.append(Round(task, one, block, block.stop == seen[-1].stop))
+    in_stages(rounds, out, sums)
 
 
-def score(task, one, block):
-    """exp(scale * (q k^T - maximum)) of one block, in SBUF; the row's maximum and sum go on."""
-    scores = nl.ndarray((one.height(), length(block)), dtype=nl.float32, buffer=nl.psum)
-    multiply_keys(task, one, block, scores)
-    largest = tile(one.height(), 1)
-    nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=1, negate=True)
-    before, bias = one.bias, tile(one.height(), 1)
-    if before == None:
-        nisa.tensor_scalar(dst=bias, data=largest, op0=nl.multiply, operand0=task.scale)
-    else:
-        nisa.tensor_scalar(
-            dst=bias, data=largest, op0=nl.multiply, operand0=task.scale, op1=nl.minimum, operand1=before
-        )
-    probabilities = tile(one.height(), length(block), one.queries.dtype)
-    total = tile(one.height(), 1)
-    nisa.activation_reduce(
-        dst=probabilities, op=nl.exp, data=scores, reduce_op=nl.add, reduce_res=total, bias=bias, scale=task.scale
-    )
-    add_total(one, before, bias, total)
-    return probabilities
+def in_stages(rounds, out, sums):
+    """Each stage of a round is issued before the later stages of the rounds before it, which wait for other engines."""
+    for at in range(len(rounds) + AHEAD + 1):
+        if at < len(rounds):
+            rounds[at].score()
+        if 0 <= at - AHEAD < len(rounds):
+            rounds[at - AHEAD].turn()
+        if 0 <= at - AHEAD - 1 < len(rounds):
+            done = rounds[at - AHEAD - 1]
+            done.weigh()
+            if done.last:
+                finish(done.one, out, sums)
 
 
 def multiply_keys(task, one, block, scores):
@@ -167,46 +218,6 @@ def multiply_keys(task, one, block, scores):
             nisa.nc_matmul(dst=scores[:, part], stationary=identity, moving=moving, accumulate=True)
 
 
-def add_total(one, before, bias, total):
-    """The sum of a row, rescaled where its maximum grew."""
-    one.bias, one.correction = bias, None
-    if before == None:
-        one.total = total
-        return
-    one.correction = tile(one.height(), 1)
-    nisa.activation(dst=one.correction, op=nl.exp, data=before, scale=-1.0, bias=bias)
-    summed = tile(one.height(), 1)
-    nisa.scalar_tensor_tensor(
-        dst=summed, data=one.total, op0=nl.multiply, operand0=one.correction, op1=nl.add, operand1=total
-    )
-    one.total = summed
-
-
-def weigh(task, one, block, probabilities, correction):
-    """Add the values of one block, weighted with its probabilities."""
-    _, values = task.keys.segment(block.start)
-    added = nl.ndarray((one.height(), values.shape[2]), dtype=nl.float32, buffer=nl.psum)
-    first = block.start % SEGMENT // ROWS
-    together = 2048 // (ROWS * itemsize(probabilities.dtype))
-    for group in blocks(length(block), together * ROWS):
-        turned = turn_probabilities(task, probabilities[:, group])
-        for at, part in enumerate(blocks(length(group), ROWS)):
-            step = first + group.start // ROWS + at
-            moving = values[0 : length(part), step]
-            nisa.nc_matmul(dst=added, stationary=turned[0 : length(part), at], moving=moving)
-    if one.value == None:
-        one.value = added
-    else:
-        value = tile(one.height(), added.shape[1])
-        nisa.scalar_tensor_tensor(
-            dst=value, data=one.value, op0=nl.multiply, operand0=correction, op1=nl.add, operand1=added
-        )
-        one.value = value
-    if one.value == added and len(task.blocks(one.rows)) > 1:
-        one.value = tile(one.height(), added.shape[1])
-        nisa.tensor_copy(dst=one.value, src=added)
-
-
 def turn_probabilities(task, probabilities):
     """[queries, keys] -> [128 keys, steps, queries]"""
     height, width = probabilities.shape
@@ -225,15 +236,16 @@ def turn_probabilities(task, probabilities):
     return turned
 
 
-def finish(task, one, out, sums):
+def finish(one, out, sums):
     """Divide by the sums; store."""
+    D = out.shape[1]
     share_of = tile(one.height(), 1)
-    nisa.reciprocal(dst=share_of, data=one.total)
-    result = tile(one.height(), one.value.shape[1], out.dtype)
-    nisa.tensor_scalar(dst=result, data=one.value, op0=nl.multiply, operand0=share_of)
+    nisa.reciprocal(dst=share_of, data=one.value[:, D : D + 1])
+    result = tile(one.height(), D, out.dtype)
+    nisa.tensor_scalar(dst=result, data=one.value[:, 0:D], op0=nl.multiply, operand0=share_of)
     nisa.dma_copy(dst=out[one.rows], src=result, engine=nisa.engine.gpsimd)
     if sums != None:
         logarithm = tile(one.height(), 1)
-        nisa.activation(dst=logarithm, op=nl.log, data=one.total)
+        nisa.activation(dst=logarithm, op=nl.log, data=one.value[:, D : D + 1])
         nisa.tensor_tensor(dst=logarithm, data1=logarithm, data2=one.bias, op=nl.subtract)
         nisa.dma_copy(dst=sums[one.rows].reshape((one.height(), 1)), src=logarithm)

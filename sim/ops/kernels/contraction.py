@@ -89,9 +89,10 @@ class Held(nl.NKIObject):
         return step + count <= self.cut.full
 
 
-def load_straight(tensor, across, cut, steps):
+def load_straight(tensor, across, cut, steps, loaded=None):
     """Columns `across` of a tensor [k, n]."""
-    loaded = nl.ndarray((ROWS, length(steps), length(across)), dtype=tensor.dtype, buffer=nl.sbuf)
+    if loaded == None:
+        loaded = nl.ndarray((ROWS, length(steps), length(across)), dtype=tensor.dtype, buffer=nl.sbuf)
     full = slice(steps.start, min(steps.stop, cut.full))
     if length(full) > 0:
         nisa.dma_copy(dst=loaded[:, 0 : length(full)], src=cut.view(tensor, full)[:, :, across])
