@@ -165,7 +165,9 @@ def peak(trace: Trace, memory: Memory, region: Region, machine: Machine) -> floa
     live = (table.memory == memory) & (table.start_ps < region.end_ps) & (table.end_ps > region.start_ps)
     if not room or not (table.memory == memory).any():
         return None
-    return max(_live_bytes(trace, live, partition) for partition in SAMPLED_PARTITIONS) / room
+    cores = np.unique(table.core[live])
+    held = (_live_bytes(trace, live & (table.core == core), part) for core in cores for part in SAMPLED_PARTITIONS)
+    return max(held, default=0) / room
 
 
 def _hbm_bytes(trace: Trace) -> int:
@@ -181,7 +183,7 @@ def _hbm_room(machine: Machine) -> int | None:
 
 
 def _live_bytes(trace: Trace, live: np.ndarray, partition: int) -> int:
-    """Most bytes that are allocated at once in one partition."""
+    """Most bytes that are allocated at once in one partition of one core."""
     table = trace.allocations
     rows = live & (table.partition <= partition) & (table.partition + table.partitions > partition)
     time = np.concatenate((table.start_ps[rows], table.end_ps[rows]))

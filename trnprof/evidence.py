@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from sim.trace import COMPUTE_ENGINES, Engine, Memory
 from trnprof import words
 from trnprof.demand import MEMORY, NETWORK, Demand

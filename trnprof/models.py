@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from sim.errors import CapacityError, UnsupportedError
 from sim.models import Sharding, Workload, read
 from sim.models.emulation import Emulation, Instance, Watcher, emulate
 from sim.models.families import Model, check_phase
-from sim.models.graph import COLLECTIVE, Graph
+from sim.models.graph import COLLECTIVE
 from sim.models.work import count, held_bytes, work_of
 from sim.spec import Device, hbm_bandwidth, peak_flops
 from sim.trace import Trace
@@ -175,7 +175,13 @@ def check_fit(model: Model, held: Mapping[str, int], device: Device, lnc: int) -
 
 
 def _measured(
-    model: Model, workload: Workload, sharding: Sharding, device: Device, lnc: int, done: Emulation, held: Mapping[str, int]
+    model: Model,
+    workload: Workload,
+    sharding: Sharding,
+    device: Device,
+    lnc: int,
+    done: Emulation,
+    held: Mapping[str, int],
 ) -> ModelRun:
     graph, latency = done.graph, done.duration_ps
     index, roofs = Index(done.trace), machine(done.trace)
@@ -233,7 +239,9 @@ def _use(instance: Instance, latency: int, peak: float, bandwidth: float) -> Ope
     seconds = instance.duration_ps / SECOND_PS
     shapes = tuple(f"{one.dtype}[{','.join(map(str, one.shape))}]" for one in operation.inputs)
     if verdict is None:
-        shapes = (f"{operation.scalars['kind']} {words.size(operation.scalars['size_bytes'])} x {operation.scalars['ranks']}",)
+        shapes = (
+            f"{operation.scalars['kind']} {words.size(operation.scalars['size_bytes'])} x {operation.scalars['ranks']}",
+        )
     return OperatorUse(
         name=instance.name,
         operator=operation.operator,

@@ -73,7 +73,12 @@ def _core(draft: Draft, attention: Attention, sequences: int, tokens: int) -> No
     elif draft.sharding.cp > 1:
         _in_context_parallel(draft, attention, sequences, tokens)
     else:
-        draft.call("attention/scores", "attention", *_operands(draft, attention, sequences, tokens, tokens), **_scalars(attention))
+        draft.call(
+            "attention/scores",
+            "attention",
+            *_operands(draft, attention, sequences, tokens, tokens),
+            **_scalars(attention),
+        )
 
 
 def _scalars(attention: Attention) -> dict[str, object]:
@@ -123,7 +128,7 @@ def _over_cache(draft: Draft, attention: Attention, sequences: int, tokens: int)
 
 
 def _in_context_parallel(draft: Draft, attention: Attention, sequences: int, tokens: int) -> None:
-    """Keys and values of all tokens are gathered; a causal core takes an early and a late piece, so that all work alike.
+    """Keys and values of all tokens are gathered; a causal core takes an early and a late piece of the queries.
 
     The two pieces of the first core are the first and the last of 2 cp; together they cost what any other pair does.
     """

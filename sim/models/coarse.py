@@ -115,7 +115,17 @@ def _packets(table: Packets, moved: np.ndarray, transfers: int, edges: np.ndarra
         return Packets(0)
     columns = [np.concatenate(values) for values in zip(*rows, strict=True)]
     order = np.argsort(columns[0], kind="stable")
-    names = ("start_ps", "end_ps", "transfer", "core", "dma_engine", "bytes", "read_bytes", "write_bytes", "descriptors")
+    names = (
+        "start_ps",
+        "end_ps",
+        "transfer",
+        "core",
+        "dma_engine",
+        "bytes",
+        "read_bytes",
+        "write_bytes",
+        "descriptors",
+    )
     made = {name: values[order] for name, values in zip(names, columns, strict=True)}
     return Packets(order.size, id=np.arange(order.size), **made)
 

@@ -30,7 +30,9 @@ class Draft:
         operations, self.operations = tuple(self.operations), []
         return Layer(name, operations, repeat)
 
-    def call(self, name: str, operator: str, *inputs: Operand, times: int = 1, held: int | None = None, **scalars: Any) -> None:
+    def call(
+        self, name: str, operator: str, *inputs: Operand, times: int = 1, held: int | None = None, **scalars: Any
+    ) -> None:
         self.operations.append(Operation(name, operator, inputs, scalars, times, held))
 
     def flow(self, *shape: int) -> Operand:

@@ -105,9 +105,7 @@ def missing(graph: Graph) -> tuple[str, ...]:
     return tuple(name for name in asked if name != COLLECTIVE and name not in OPERATORS)
 
 
-def _instances(
-    graph: Graph, device: str, lnc: int, exchanges: Exchanges | None, watch: Watcher
-) -> Iterator[Instance]:
+def _instances(graph: Graph, device: str, lnc: int, exchanges: Exchanges | None, watch: Watcher) -> Iterator[Instance]:
     lacking = missing(graph)
     if lacking:
         raise UnsupportedError(f"{graph.name}: there is no operator {', '.join(lacking)}")

@@ -122,7 +122,9 @@ class Timeline:
     def _region_table(self) -> Table:
         own = np.array(self._regions, np.int64).reshape(-1, 6)
         joined = _joined("regions", self._parts["regions"], self._rows["regions"] - len(own))
-        place = np.concatenate([base["regions"] + np.arange(len(t)) for t, _, base in self._parts["regions"]] or [own[:0, 0]])
+        place = np.concatenate(
+            [base["regions"] + np.arange(len(t)) for t, _, base in self._parts["regions"]] or [own[:0, 0]]
+        )
         size = self._rows["regions"]
         columns = {}
         for name, values in zip(("parent", "kind", "name", "start_ps", "end_ps"), own.T[1:]):
