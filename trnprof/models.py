@@ -11,6 +11,7 @@ from sim import spec
 from sim.errors import CapacityError, UnsupportedError
 from sim.models import Sharding, Workload, read
 from sim.models.emulation import Emulation, Instance, Watcher, emulate
+from sim.models.exchanges import network
 from sim.models.families import Model, check_phase
 from sim.models.graph import COLLECTIVE
 from sim.models.work import count, held_bytes, work_of
@@ -127,6 +128,7 @@ def run_model(
     device: str = "trn2",
     lnc: int = 1,
     dtype: str = "bf16",
+    fabric: str | None = None,
     full: bool = False,
     must_fit: bool = True,
     watch: Watcher | None = None,
@@ -135,6 +137,7 @@ def run_model(
     """Emulate a model in one phase.
 
     config   : a Hugging Face config.json, a TOML of ours, or a mapping
+    fabric   : what joins the chips (`trn2u`, `trn3-gen1`); the device's plain instances when not given
     full     : keep every instruction of every layer in the trace
     must_fit : raise where HBM is too small; else the verdict says memory capacity
     watch    : told of (operation, its number, how many there are)
@@ -152,7 +155,7 @@ def run_model(
     held = held_bytes(model, graph, workload, sharding)
     if must_fit:
         check_fit(model, held, target, lnc)
-    done = emulate(graph, target.name, lnc, None, full, held, watch=watch)
+    done = emulate(graph, target.name, lnc, network(sharding, fabric or device, lnc), full, held, watch=watch)
     return _measured(model, workload, sharding, target, lnc, done, held)
 
 

@@ -30,6 +30,8 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("--phase", choices=PHASES, default="prefill", help="what the model does (prefill)")
     _declare_workload(parser)
     parser.add_argument("--device", metavar="D", default="trn2", help="trn1, inf2, trn2 or trn3 (trn2)")
+    help_ = "what joins the chips: trn2u, trn3-gen1, … (the device's plain instances)"
+    parser.add_argument("--fabric", metavar="F", help=help_)
     parser.add_argument("--lnc", type=int, choices=(1, 2), default=1, help="physical cores of one logical core (1)")
     for name, what in SIZES.items():
         parser.add_argument(f"--{name}", type=arguments.natural, default=1, metavar="N", help=f"{what} (1)")
@@ -66,7 +68,7 @@ def execute(args: Namespace) -> None:
     """
     from trnprof.models import run_model
 
-    names = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "lnc",
+    names = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "lnc", "fabric",
              "sp", "zero", "full", *SIZES)  # fmt: skip
     with _progress(args.json) as watch:
         run = run_model(args.config, watch=watch, **{name: getattr(args, name) for name in names})
