@@ -37,7 +37,7 @@ class Instance:
 
     operation: Operation
     layer: str
-    """Of its first occurrence."""
+    """Where it is called most often."""
     calls: int
     """In the whole graph."""
     duration_ps: int
@@ -109,14 +109,17 @@ def _instances(graph: Graph, device: str, lnc: int, exchanges: Exchanges | None,
     lacking = missing(graph)
     if lacking:
         raise UnsupportedError(f"{graph.name}: there is no operator {', '.join(lacking)}")
-    found: dict[tuple, tuple[Operation, str, int]] = {}
+    found: dict[tuple, dict[str, tuple[Operation, str, int]]] = {}
     for section in graph.sections:
         for layer in section.layers:
             for operation in layer.operations:
                 calls = section.passes * layer.repeat * operation.times
-                first, name, before = found.get(operation.key, (operation, layer.name, 0))
-                found[operation.key] = first, name, before + calls
-    for number, (operation, layer, calls) in enumerate(found.values()):
+                places = found.setdefault(operation.key, {})
+                before = places.get(f"{layer.name}/{operation.name}", (operation, layer.name, 0))[2]
+                places[f"{layer.name}/{operation.name}"] = operation, layer.name, before + calls
+    for number, places in enumerate(found.values()):
+        operation, layer, _ = max(places.values(), key=lambda place: place[2])
+        calls = sum(place[2] for place in places.values())
         watch(f"{layer}/{operation.name}", number, len(found))
         if operation.operator == COLLECTIVE:
             yield _exchanged(operation, layer, calls, exchanges)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 OPERATORS_SHOWN = 14
 PHASES = ("prefill", "decode", "train", "encode", "denoise", "transcribe")
+ASKED = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "fabric",
+         "lnc", "sp", "zero", "full")  # fmt: skip
+"""What `run_model` takes beside `SIZES`."""
+
 SIZES = {
     "tp": "tensor parallel: heads, feed-forward columns and vocabulary over N cores",
     "pp": "pipeline parallel: layers over N cores",
@@ -68,8 +72,7 @@ def execute(args: Namespace) -> None:
     """
     from trnprof.models import run_model
 
-    names = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "lnc", "fabric",
-             "sp", "zero", "full", *SIZES)  # fmt: skip
+    names = [name for name in vars(args) if name in ASKED or name in SIZES]
     with _progress(args.json) as watch:
         run = run_model(args.config, watch=watch, **{name: getattr(args, name) for name in names})
     if args.output:
