@@ -128,7 +128,12 @@ class Decoder:
         draft.norm("head/norm", draft.spread(rows), self.hidden, norm)
         draft.gathered("head/all_gather", rows, self.hidden)
         draft.matmul("head/logits", rows, self.hidden, columns, shared=self.tied and draft.sharding.pp == 1)
-        if draft.workload.phase != "train":
+        if draft.workload.phase == "train":
+            labels = Operand((rows,), "int32", "index")
+            draft.call("head/loss", "cross_entropy", draft.flow(rows, columns), labels)
+            # Each core has a part of the vocabulary: maxima and sums of each row meet.
+            draft.collective("head/loss_sums", "all_reduce", 2 * rows * SIZES["fp32"], "tp")
+        else:
             size = rows * columns * draft.sharding.tp * SIZES[draft.dtype]
             draft.collective("head/gather_logits", "all_gather", size, "tp")
         return draft.layer("head")

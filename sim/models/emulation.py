@@ -21,6 +21,12 @@ from sim.trace import NONE, Engine, Instructions, Memory, Meta, RegionKind, Stri
 ROWS = 400_000
 """Rows that the operators without their instructions may take in a trace."""
 
+BRIEF = 4
+"""Passes of a section beyond which, if there is much in them, only the first has operators."""
+
+DETAILED = 3_000
+"""Calls of operators that all passes of a section may show."""
+
 SLICES = 8
 """Most parts of an operator's time that are told apart then."""
 
@@ -79,7 +85,6 @@ def emulate(
     exchanges: Exchanges | None = None,
     full: bool = False,
     held: Mapping[str, int] | None = None,
-    gaps: Mapping[str, int] | None = None,
     watch: Watcher | None = None,
 ) -> Emulation:
     """The trace of a graph on one logical core.
@@ -87,14 +92,34 @@ def emulate(
     exchanges : what a collective takes; needed where the graph has any
     full      : every instruction of every layer, not of one instance of each operator
     held      : bytes that lie in HBM by what they are
-    gaps      : ps of idle time after a section, by its name
     raises    : UnsupportedError for an operator that there is no kernel for, and whatever its kernel raises
     """
-    target = spec.device(device)
-    instances = tuple(_instances(graph, target.name, lnc, exchanges, watch or (lambda *_: None)))
-    laid = _Layout(graph, instances, full)
-    trace = laid.trace(target.name, lnc, held or {}, gaps or {})
-    return Emulation(graph, instances, trace)
+    return laid_out(graph, instances(graph, device, lnc, exchanges, watch), device, lnc, full, held)
+
+
+def laid_out(
+    graph: Graph,
+    found: tuple[Instance, ...],
+    device: str,
+    lnc: int,
+    full: bool = False,
+    held: Mapping[str, int] | None = None,
+    gaps: Mapping[str, int] | None = None,
+) -> Emulation:
+    """The trace of a graph whose operations have been emulated.
+
+    gaps : ps of idle time after a section, by its name
+    """
+    return Emulation(
+        graph, found, _Layout(graph, found, full).trace(spec.device(device).name, lnc, held or {}, gaps or {})
+    )
+
+
+def instances(
+    graph: Graph, device: str, lnc: int, exchanges: Exchanges | None = None, watch: Watcher | None = None
+) -> tuple[Instance, ...]:
+    """Every distinct operation of a graph, run once."""
+    return tuple(_instances(graph, spec.device(device).name, lnc, exchanges, watch or (lambda *_: None)))
 
 
 def missing(graph: Graph) -> tuple[str, ...]:
@@ -190,8 +215,7 @@ class _Layout:
     def trace(self, device: str, lnc: int, held: Mapping[str, int], gaps: Mapping[str, int]) -> Trace:
         root = self.line.open(RegionKind.MODEL, f"{self.graph.name} {self.graph.phase}")
         for section in self.graph.sections:
-            for number in range(section.passes):
-                self._section(section, number, self.line.row(root))
+            self._section(section, self.line.row(root))
             self.line.wait(gaps.get(section.name, 0))
         self.line.close(root)
         meta = Meta(
@@ -209,17 +233,36 @@ class _Layout:
             )
         return tuple(notes)
 
-    def _section(self, section: Section, number: int, parent: int) -> None:
-        opened = None
-        if len(self.graph.sections) > 1 or section.passes > 1:
+    def _section(self, section: Section, parent: int) -> None:
+        """All passes; of many, only the first is laid out operator by operator."""
+        named = len(self.graph.sections) > 1 or section.passes > 1
+        brief = not self.full and section.passes > BRIEF and section.passes * _calls(section) > DETAILED
+        for number in range(section.passes):
             name = f"{section.name} {number}" if section.passes > 1 else section.name
-            opened = self.line.open(RegionKind.LAYER, name, parent)
-            parent = self.line.row(opened)
+            opened = self.line.open(RegionKind.LAYER, name, parent) if named else None
+            inside = parent if opened is None else self.line.row(opened)
+            if brief and number:
+                self.line.place(self._whole(section), inside)
+            else:
+                self._pass(section, inside)
+            if opened is not None:
+                self.line.close(opened)
+
+    def _pass(self, section: Section, parent: int) -> None:
         for layer in section.layers:
             for copy in range(layer.repeat):
                 self._layer(layer, copy, parent)
-        if opened is not None:
-            self.line.close(opened)
+
+    def _whole(self, section: Section) -> Stretch:
+        """One pass in slices."""
+        key = ("section", section.name)
+        if key not in self.rough:
+            line, self.line = self.line, Timeline(self.strings)
+            self._pass(section, NONE)
+            made = Stretch(self.line.now, self.line.tables())
+            self.line = line
+            self.rough[key] = coarse(made, BRIEF * SLICES)
+        return self.rough[key]
 
     def _layer(self, layer: Layer, copy: int, parent: int) -> None:
         name = f"{layer.name} {copy}" if layer.repeat > 1 else layer.name
@@ -249,9 +292,14 @@ class _Layout:
         return stretch(instance.trace, self.strings)
 
 
+def _calls(section: Section) -> int:
+    """Calls of operators in one pass."""
+    return sum(layer.repeat * operation.times for layer in section.layers for operation in layer.operations)
+
+
 def _slices(graph: Graph) -> int:
     """As many as the rows allow; an operator has some ten rows in each, and a packet on each DMA engine."""
-    calls = sum(count for _, count in graph.operations())
+    calls = sum(min(section.passes * _calls(section), max(DETAILED, _calls(section))) for section in graph.sections)
     return max(1, min(SLICES, ROWS // (30 * max(1, calls))))
 
 

@@ -50,7 +50,7 @@ def _dense(
         return
     if part.gated:
         draft.matmul(f"{name}/gate", rows, hidden, local, bias=part.bias)
-        draft.matmul(f"{name}/up", rows, hidden, local, bias=part.bias)
+        draft.matmul(f"{name}/up", rows, hidden, local, bias=part.bias, same_input=True)
         draft.elementwise(f"{name}/{part.activation}", f"{part.activation}_multiply", (rows, local), (rows, local))
     else:
         draft.matmul(f"{name}/up", rows, hidden, local, bias=part.bias)

@@ -45,8 +45,8 @@ class Operation:
     """Calls in a row, each with weights of its own: the experts of one layer."""
     held: int | None = None
     """How many sets of its weights lie in memory; None for as many as it is called."""
-    kept_bytes: int = 0
-    """Of all calls: what the backward pass needs of it."""
+    same_input: bool = False
+    """Its first input is that of the operation before it, and is kept for the backward pass there."""
 
     @property
     def weight_bytes(self) -> int:

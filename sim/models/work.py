@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sim.models.graph import COLLECTIVE, Graph, Layer, Operation
+from sim.models.graph import COLLECTIVE, Graph, Operation
 
 if TYPE_CHECKING:
     from sim.models.families import Model
@@ -84,8 +84,3 @@ def _alive(operation: Operation) -> int:
 def _exchanged(operation: Operation) -> int:
     """Buffers of a collective, in and out."""
     return 2 * int(operation.scalars["size_bytes"]) if operation.operator == COLLECTIVE else 0
-
-
-def kept_bytes(layer: Layer) -> int:
-    """What the backward pass needs of all repeats of a layer."""
-    return layer.repeat * sum(operation.kept_bytes for operation in layer.operations)
