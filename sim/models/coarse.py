@@ -24,21 +24,22 @@ KEYS = ("core", "engine", "opcode", "dtype", "kind")
 def coarse(fine: Stretch, slices: int) -> Stretch:
     """The stretch in `slices` equal parts of its time, of the same duration."""
     edges = np.linspace(0, fine.duration_ps, slices + 1).round().astype(np.int64)
-    instructions, place = _instructions(fine.tables["instructions"], edges)
+    kernel = _kernel(fine)
+    instructions, place = _instructions(fine.tables["instructions"], edges, 0 if len(kernel) else NONE)
     transfers, moved = _transfers(fine.tables["transfers"], place, edges)
     packets = _packets(fine.tables["packets"], moved, len(transfers), edges)
     tables: dict[str, Table] = {"instructions": instructions, "transfers": transfers, "packets": packets}
-    return Stretch(fine.duration_ps, tables | {"regions": _kernel(fine)})
+    return Stretch(fine.duration_ps, tables | {"regions": kernel})
 
 
 def _kernel(fine: Stretch) -> Regions:
-    """The outermost region alone."""
+    """The outermost region alone; none of several operators."""
     table = fine.tables["regions"]
     rows = np.flatnonzero((table.parent < 0) & (table.kind == RegionKind.KERNEL))[:1]
     return table.take(rows)
 
 
-def _instructions(table: Instructions, edges: np.ndarray) -> tuple[Instructions, np.ndarray]:
+def _instructions(table: Instructions, edges: np.ndarray, region: int) -> tuple[Instructions, np.ndarray]:
     """The rows, and into which each instruction went."""
     part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
     keys = np.stack([part, *(table.column(name).astype(np.int64) for name in KEYS)])
@@ -60,7 +61,7 @@ def _instructions(table: Instructions, edges: np.ndarray) -> tuple[Instructions,
     place[order] = np.arange(size)
     made = Instructions(
         size, id=np.arange(size), start_ps=start[order], end_ps=end[order],
-        region=np.zeros(size, np.int32), **sorted_columns,
+        region=np.full(size, region), **sorted_columns,
     )  # fmt: skip
     return made, place[number]
 
