@@ -40,6 +40,11 @@ class Decoder:
     phases: tuple[str, ...] = ("prefill", "decode", "train")
     causal: bool = True
 
+    @property
+    def experts(self) -> int:
+        """0 where every feed-forward part is dense."""
+        return max(block.feed_forward.experts for block in self.blocks)
+
     def graph(self, workload: Workload, sharding: Sharding) -> Graph:
         """What one core of each pipeline stage does; of training, the forward pass over one microbatch."""
         sequences, tokens = self.local(workload, sharding)

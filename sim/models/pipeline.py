@@ -82,7 +82,7 @@ def run(
         if left == before:
             raise AssertionError("the pipeline schedule waits for itself")
     busy = tuple(microbatches * (sum(forward_ps[stage]) + sum(backward_ps[stage])) for stage in range(stages))
-    return Pipeline(max(free), busy, tuple(free), tuple(map(_most_held, orders)))
+    return Pipeline(max(free), busy, tuple(free), tuple(map(most_held, orders)))
 
 
 def order(stage: int, stages: int, pieces: int, microbatches: int) -> list[Task]:
@@ -127,7 +127,8 @@ def _plus(time: int | None, send: int) -> int | None:
     return None if time is None else time + send
 
 
-def _most_held(tasks: Sequence[Task]) -> int:
+def most_held(tasks: Sequence[Task]) -> int:
+    """Most forward passes that wait for their backward pass at once."""
     held = most = 0
     for task in tasks:
         held += 1 if task.direction == FORWARD else -1

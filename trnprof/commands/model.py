@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trnprof.commands import arguments
 from trnprof.commands.streams import columns, emit, emit_json, say, wrapped
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from trnprof.models import ModelRun, OperatorUse
 
 OPERATORS_SHOWN = 14
+SHARDINGS_SHOWN = 6
 PHASES = ("prefill", "decode", "train", "encode", "denoise", "transcribe")
 ASKED = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "fabric",
-         "lnc", "sp", "zero", "full")  # fmt: skip
+         "lnc", "sp", "zero", "full", "slow_chip")  # fmt: skip
 """What `run_model` takes beside `SIZES`."""
 
 SIZES = {
@@ -42,6 +43,10 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("--sp", action="store_true", help="sequence parallel: what tp leaves whole, over tokens")
     help_ = "1 spreads the optimizer over dp, 2 the gradients too, 3 the weights too (0)"
     parser.add_argument("--zero", type=int, choices=(0, 1, 2, 3), default=0, help=help_)
+    help_ = "look for the fastest way to spread the model over N logical cores, and emulate that"
+    parser.add_argument("--search", type=arguments.natural, default=0, metavar="N", help=help_)
+    help_ = "how many times longer one chip takes for what it computes (train)"
+    parser.add_argument("--slow-chip", type=float, default=1.0, metavar="F", help=help_)
     parser.add_argument("--full", action="store_true", help="keep every instruction of every layer in the trace")
     parser.add_argument("-o", "--output", metavar="DIR", help="write the trace there")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -73,8 +78,11 @@ def execute(args: Namespace) -> None:
     from trnprof.models import run_model
 
     names = [name for name in vars(args) if name in ASKED or name in SIZES]
+    asked = {name: getattr(args, name) for name in names}
+    if args.search:
+        asked |= _searched(args, asked)
     with _progress(args.json) as watch:
-        run = run_model(args.config, watch=watch, **{name: getattr(args, name) for name in names})
+        run = run_model(args.config, watch=watch, **asked)
     if args.output:
         _keep(run, Path(args.output))
     if args.json:
@@ -83,6 +91,23 @@ def execute(args: Namespace) -> None:
     emit(_text(run, args.output))
     if not args.output:
         say("the trace was not kept; -o DIR keeps it for trnprof web and tui")
+
+
+def _searched(args: Namespace, asked: dict[str, Any]) -> dict[str, Any]:
+    """The sizes of the fastest sharding; the best few are told on stderr."""
+    from trnprof import words
+    from trnprof.models import search
+
+    rest = {name: value for name, value in asked.items() if name not in (*SIZES, "full", "slow_chip")}
+    found = search(args.config, args.search, **rest)
+    rows = [("sharding", "estimate", "HBM of a core")]
+    for one in found[:SHARDINGS_SHOWN]:
+        sizes = " ".join(f"{name}={getattr(one.sharding, name)}" for name in SIZES if getattr(one.sharding, name) > 1)
+        fits = words.size(one.held_bytes) + ("" if one.fits else ", does not fit")
+        rows.append((sizes or "one core", words.estimate(words.time(one.time_ps)), fits))
+    say(columns(rows, frozenset((1,))))
+    best = found[0].sharding
+    return {name: getattr(best, name) for name in (*SIZES, "sp", "zero")}
 
 
 @contextmanager
@@ -148,12 +173,34 @@ def _figures(run: ModelRun, kept: str | None) -> str:
         ("time", "" if run.ttft_ps or run.tpot_ps else time(run.latency_ps)),
         ("tokens/s", words.estimate(words.digits(run.tokens_per_s)) if run.tokens_per_s else ""),
         ("samples/s", words.estimate(words.digits(run.samples_per_s))),
-        ("use", f"MFU {words.share(run.mfu)}, MBU {words.share(run.mbu)}"),
+        ("use", _use(run)),
         ("network", f"{time(run.network_ps)} in collectives" if run.network_ps else ""),
+        *_training(run),
         ("HBM of a core", f"{words.size(total)} of {words.size(run.room)}: {held}"),
         ("trace", kept or ""),
     ]
     return columns([row for row in rows if row[1]])
+
+
+def _use(run: ModelRun) -> str:
+    from trnprof import words
+
+    more = f", HFU {words.share(run.training.hfu)}" if run.training else ""
+    return f"MFU {words.share(run.mfu)}{more}, MBU {words.share(run.mbu)}"
+
+
+def _training(run: ModelRun) -> list[tuple[str, str]]:
+    from trnprof import words
+
+    use = run.training
+    if use is None:
+        return []
+    bubble = f"{words.count(use.microbatches)} microbatches, bubble {words.share(use.bubble_ps / run.latency_ps)}"
+    rows = [("pipeline", bubble)]
+    for one in use.exchanges:
+        hidden = f"{words.estimate(words.time(one.exposed_ps))} of {words.time(one.total_ps)} exposed"
+        rows.append((f"dp, {one.name}", hidden))
+    return rows
 
 
 def _operators(run: ModelRun) -> str:
