@@ -9,7 +9,12 @@ from typing import Any, Protocol
 from sim.errors import InputError, UnsupportedError
 from sim.models.config import Fields, load
 from sim.models.decoder import read_gpt2, read_llama
+from sim.models.dit import read_dit
+from sim.models.encoder import read_bert, read_vit
 from sim.models.graph import Graph
+from sim.models.mamba import read_mamba
+from sim.models.unet import read_autoencoder, read_unet
+from sim.models.whisper import read_whisper
 from sim.models.workload import Sharding, Workload
 
 
@@ -38,6 +43,14 @@ FAMILIES: dict[str, Callable[[Fields], Model]] = {
     "mixtral": read_llama,
     "gpt_oss": read_llama,
     "gpt2": read_gpt2,
+    "bert": read_bert,
+    "roberta": read_bert,
+    "vit": read_vit,
+    "whisper": read_whisper,
+    "DiTTransformer2DModel": read_dit,
+    "UNet2DConditionModel": read_unet,
+    "AutoencoderKL": read_autoencoder,
+    "mamba": read_mamba,
 }
 
 

@@ -117,3 +117,10 @@ def divided(what: str, whole: int, name: str, by: int) -> int:
 def _check(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
         raise InputError(f"{name}={value!r}: a whole number of {least} to {MOST}")
+
+
+def only(sharding: Sharding, model: str, *names: str) -> None:
+    """raises : InputError for a parallelism that a family of models does not have"""
+    for name in ("tp", "pp", "dp", "ep", "cp", "sp", "zero"):
+        if name not in names and getattr(sharding, name) not in (1, 0, False):
+            raise InputError(f"{model}: {name}={getattr(sharding, name)}: it is spread by {', '.join(names)} alone")
