@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
-from trnprof.validation import instructions, kernels, peers, published, transfers
+from trnprof.validation import collectives, instructions, kernels, peers, published, transfers
 from trnprof.validation.score import Agreement, Comparison, Skipped, Total, agreement, total
 
 LEVELS = {
@@ -26,6 +26,9 @@ LEVELS = {
     "packet floor": "fastest DMA packets against the wire rate",
     "packet": "DMA packets against what kernels are charged",
     "wake": "semaphore wake-ups",
+    "collective": "collectives below 1 MiB",
+    "large collective": "collectives from 1 MiB",
+    "collective apart": "collectives that no constant was fitted on",
     "peer": "peers' goldens in peer mode",
 }
 """What is averaged together, and what it is called."""
@@ -77,10 +80,12 @@ def validate(
     """
     outcomes: list[Comparison | Skipped] = []
     bench = kernels.Bench(folders, samples)
+    exchanged = {listing.id for listing in collectives.listings()}
     for record in _wanted(only):
-        outcomes += bench.compare(record)
+        outcomes += bench.compare(record) if record.id not in exchanged else ()
         outcomes += instructions.published(record)
         done(record.id)
+    outcomes += collectives.compare(only)
     if not only:
         outcomes += _details(folders, profiles, done)
     rows = tuple(each for each in outcomes if isinstance(each, Comparison))
