@@ -270,7 +270,9 @@ class Instructions(Table):
     spill_save_bytes = Column(np.int64, "bytes saved to HBM for lack of SBUF")
     spill_reload_bytes = Column(np.int64, "bytes reloaded after a spill")
     control = Column(np.bool_, "no work of the kernel: semaphore, drain, branch, preamble")
-    count = Column(np.int64, "instructions that the row stands for; more than 1 in models whose layers repeat", absent=1)
+    count = Column(
+        np.int64, "instructions that the row stands for; more than 1 in models whose layers repeat", absent=1
+    )
     extra = text_column("what else a captured profile says of this row, a JSON object")
 
 

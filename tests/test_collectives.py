@@ -9,6 +9,7 @@ import sim
 from sim import dtypes
 from sim.collectives import exchange
 from sim.engines import collectives as wire
+from sim.engines import laws
 from sim.errors import InputError
 from sim.fabrics import holding
 from sim.memory import Layout
@@ -17,7 +18,7 @@ from sim.nki import language as nl
 from sim.nki.collectives import ReplicaGroup
 from sim.nki.isa import dma_copy
 from sim.nki.kernel import jit
-from sim.trace import Memory
+from sim.trace import Engine, Memory
 from tests.chip import Chip, normal
 
 RANKS = 4
@@ -239,6 +240,23 @@ def test_time_needs_no_other_rank():
     together = sim.run(jit(kernel), x, ranks=RANKS)
     assert alone.latency_ns == together.latency_ns
     assert list(alone.trace.transfers.queue.tolist()) == together.trace.transfers.queue.tolist()
+
+
+def test_an_exchange_has_a_row_of_its_own_from_the_trigger_until_its_end_is_told():
+    def kernel(x):
+        out = hbm(x.shape)
+        ncc.all_reduce([x], [out], ALL, nl.add)
+        return out
+
+    trace = sim.run(jit(kernel), normal(128, 512), values=False).trace
+    ins = trace.instructions
+    (row,) = np.flatnonzero(ins.engine == Engine.COLLECTIVE)
+    trigger = ins.wait_for[row]
+    assert trace.strings[ins.opcode[row]] == "ALL_REDUCE" and trace.strings[ins.opcode[trigger]] == "COLLECTIVE"
+    assert ins.engine[trigger] == Engine.SYNC and ins.start_ps[row] == ins.end_ps[trigger]
+    told = laws.ns(sim.device("trn2")["dma.notify_load"])
+    assert ins.end_ps[row] == trace.transfers.end_ps[trace.transfers.instruction == trigger].max() + told
+    assert not ins.hbm_read_bytes[row] and not ins.hbm_write_bytes[row], "its bytes are the trigger's"
 
 
 def test_cores_that_share_the_tensors_move_them_once():

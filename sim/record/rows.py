@@ -13,6 +13,8 @@ from sim.record.text import operand_codes, paired
 from sim.schedule import Schedule
 from sim.trace import NONE, Engine, Memory, Strings, Wait
 
+EXCHANGE = "COLLECTIVE"
+"""Opcode of an instruction that starts a collective."""
 MATMUL_TRACK = "TensorMatrix"
 """Where real profiles show MATMUL, apart from LDWEIGHTS."""
 
@@ -24,6 +26,7 @@ class Rows:
     order       : int64[rows], the rows as the trace has them
     first, last : int64[n], rows of the trace that an instruction begins and ends with
     load        : int64[loads], rows of the trace of the activation table loads
+    wires       : int64[exchanges], instructions that start a collective, whose exchange has a row behind the loads'
     """
 
     def __init__(self, timed: Schedule, strings: Strings, lead: int):
@@ -34,9 +37,14 @@ class Rows:
         self.count = np.maximum(1, 2 * self.passes)
         begin = np.cumsum(self.count) - self.count
         self.loads = timed.table_loads
-        self.instruction = np.concatenate((np.repeat(np.arange(len(program)), self.count), self.loads.instruction))
-        self.main = self.instruction.size - self.loads.instruction.size
-        """Rows that are not loads of tables."""
+        wired = np.array([form.opcode == EXCHANGE for form in program.forms] or [0], bool)
+        self.wires = np.flatnonzero(wired[program.form])
+        own = np.repeat(np.arange(len(program)), self.count)
+        self.instruction = np.concatenate((own, self.loads.instruction, self.wires))
+        self.main = own.size
+        """Rows that are neither loads of tables nor exchanges."""
+        self.table = slice(self.main, self.main + self.loads.instruction.size)
+        self.wire = slice(self.table.stop, None)
         self.step = np.zeros(self.instruction.size, np.int64)
         self.step[: self.main] = np.arange(self.main) - np.repeat(begin, self.count)
         self.paired = self.passes[self.instruction] > 0
@@ -49,7 +57,7 @@ class Rows:
         place[self.order] = np.arange(self.order.size)
         self.first = place[begin]
         self.last = place[begin + self.count - 1]
-        self.load = place[self.main :]
+        self.load = place[self.table]
         self.before = place
         """Row of the trace of each row before sorting."""
 
@@ -62,7 +70,9 @@ class Rows:
         end = np.where(trigger[index], start + latency[index], end)
         pair = np.flatnonzero(self.paired)
         start[pair], end[pair] = self._pass_times(pair)
-        start[self.main :], end[self.main :] = self._load_times()
+        start[self.table], end[self.table] = self._load_times()
+        start[self.wire] += latency[self.wires]
+        end[self.wire] = np.maximum(timed.done[self.wires], start[self.wire])
         return start, end
 
     def _pass_times(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +118,7 @@ def instructions(rows: Rows) -> dict[str, np.ndarray]:
     columns = {
         "start_ps": rows.start,
         "end_ps": rows.end,
-        "engine": _by_form(rows, lambda form: form.engine),
+        "engine": _engines(rows),
         "core": program.core[index],
         "source": program.source[index],
         "partitions": _by_form(rows, lambda form: form.partitions),
@@ -120,8 +130,15 @@ def instructions(rows: Rows) -> dict[str, np.ndarray]:
         **_amounts(rows),
     }
     columns["control"] = np.zeros(index.size, bool)
-    columns["control"][rows.main :] = rows.loads.start < 0
+    columns["control"][rows.table] = rows.loads.start < 0
     return {"id": np.arange(index.size), **{name: column[rows.order] for name, column in columns.items()}}
+
+
+def _engines(rows: Rows) -> np.ndarray:
+    """Of the form; an exchange is the collective engine's."""
+    engines = _by_form(rows, lambda form: form.engine)
+    engines[rows.wire] = Engine.COLLECTIVE
+    return engines
 
 
 def _by_form(rows: Rows, value) -> np.ndarray:
@@ -132,17 +149,14 @@ def _by_form(rows: Rows, value) -> np.ndarray:
 
 def _descriptions(rows: Rows) -> dict[str, np.ndarray]:
     """Text columns that depend on the form alone; rows of matrix multiplications and table loads have their own."""
-    code, weights, table = (
-        rows.strings.code,
-        rows.paired & (rows.step % 2 == 0),
-        np.arange(rows.start.size) >= rows.main,
-    )
+    code, weights, table = rows.strings.code, rows.paired & (rows.step % 2 == 0), rows.table
     opcode = _by_form(rows, lambda form: code(form.opcode))
     opcode[weights], opcode[table] = code("LDWEIGHTS"), code("ACT_TABLE_LOAD")
     track = np.full(opcode.size, NONE)
     track[rows.paired & ~weights] = code(MATMUL_TRACK)
     track[weights] = code("Tensor")
     function = _by_form(rows, lambda form: code(form.function or None))
+    opcode[rows.wire] = function[rows.wire]
     kind = _by_form(rows, lambda form: code(form.kind if form.engine is Engine.TENSOR else None))
     dtype = _by_form(rows, lambda form: code(form.dtype or None))
     function[table], dtype[table] = NONE, NONE
@@ -175,7 +189,7 @@ def _operands(rows: Rows) -> np.ndarray:
     main, weights = operand_codes(rows.timed, rows.strings)
     loading = rows.paired & (rows.step % 2 == 0)
     codes = np.where(loading, weights[rows.instruction], main[rows.instruction])
-    for row, number in enumerate(rows.loads.instruction.tolist(), rows.main):
+    for row, number in enumerate(rows.loads.instruction.tolist(), rows.table.start):
         table = rows.timed.program.forms[rows.timed.program.form[number]].cost.table
         codes[row] = rows.strings.code(f"table_sel={table}")
     return codes
@@ -193,8 +207,8 @@ def _waits(rows: Rows) -> dict[str, np.ndarray]:
     streams = (rows.step[later] > 1) & (rows.step[later] % 2 == 1)
     bound[later] = rows.before[np.where(streams, later - 2, later - 1)]
     _chain_first_pass(rows, bound)
-    loads, shown = rows.loads, rows.loads.start >= 0
-    table = slice(rows.main, None)
+    loads, shown, table = rows.loads, rows.loads.start >= 0, rows.table
+    bound[rows.wire] = rows.last[rows.wires]
     wait_ps[table], wait[table] = loads.wait_ps, np.where(shown, loads.wait, Wait.NONE)
     bound[table] = np.where(shown & (loads.bind >= 0), rows.last[loads.bind], NONE)
     needs = first[loads.instruction[shown]]

@@ -53,9 +53,7 @@ def attention(
     return (out, sums) if lse else out
 
 
-def check_attention(
-    name: str, q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool, window: int | None
-) -> None:
+def check_attention(name: str, q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool, window: int | None) -> None:
     check_shape(name, "q", q, ("B", "Hq", "S", "D"))
     check_shape(name, "k", k, (q.shape[0], "Hkv", "T", q.shape[3]))
     check_shape(name, "v", v, (*k.shape[:3], "D"))
