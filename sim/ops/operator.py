@@ -40,6 +40,7 @@ class Operator:
     outputs   : specs -> specs of what the kernel returns; raises InputError for what does not fit together
     flops     : specs -> operations
     reads     : specs -> bytes, where not every input is read once
+    writes    : specs -> bytes, where an output is written in part
     missing   : why there is no kernel
     """
 
@@ -49,6 +50,7 @@ class Operator:
     outputs: Callable[..., tuple[TensorSpec, ...]]
     flops: Callable[..., int]
     reads: Callable[..., int] | None = None
+    writes: Callable[..., int] | None = None
     missing: str | None = None
 
     @property
@@ -68,7 +70,8 @@ class Operator:
         """The least that a call must do; `inputs` are arrays or specs."""
         given = specs(inputs)
         read = self.reads(*given, **scalars) if self.reads else sum(map(nbytes, given))
-        written = sum(map(nbytes, self.outputs(*given, **scalars)))
+        outputs = self.outputs(*given, **scalars)
+        written = self.writes(*given, **scalars) if self.writes else sum(map(nbytes, outputs))
         return Work(self.flops(*given, **scalars), read, written)
 
 

@@ -242,7 +242,11 @@ def finish(one, out, sums):
     share_of = tile(one.height(), 1)
     nisa.reciprocal(dst=share_of, data=one.value[:, D : D + 1])
     result = tile(one.height(), D, out.dtype)
-    nisa.tensor_scalar(dst=result, data=one.value[:, 0:D], op0=nl.multiply, operand0=share_of)
+    # VectorE has most to do: GpSimd, which has no way to PSUM, or ScalarE takes the last multiplication.
+    idle = nisa.engine.gpsimd if nl.is_sbuf(one.value.buffer) else nisa.engine.scalar
+    if nisa.get_nc_version() < nisa.nc_version.gen3:
+        idle = nisa.engine.vector
+    nisa.tensor_scalar(dst=result, data=one.value[:, 0:D], op0=nl.multiply, operand0=share_of, engine=idle)
     nisa.dma_copy(dst=out[one.rows], src=result, engine=nisa.engine.gpsimd)
     if sums != None:
         logarithm = tile(one.height(), 1)

@@ -48,6 +48,65 @@ def scaled(data, weights, epsilon):
     return result
 
 
+@nki.jit
+def layernorm(x, weight, bias, eps=1e-5):
+    """(x [T, H] - mean) / sqrt(variance + eps) * weight [H] + bias [H]"""
+    rows, columns = x.shape
+    out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
+    weights, biases = load_repeated(weight, min(ROWS, rows)), load_repeated(bias, min(ROWS, rows))
+    epsilon = column(eps)
+    mine = share(rows, 1)
+    for block in blocks(length(mine), ROWS, mine.start):
+        data = load(x[block])
+        height = length(block)
+        scale, shift = moments(data, epsilon)
+        # VectorE has counted, ScalarE normalises, GpSimd has time for weight and bias.
+        normal, result = tile(height, columns), tile(height, columns, x.dtype)
+        nisa.activation(dst=normal, op=nl.copy, data=data, scale=scale, bias=shift)
+        idle = nisa.engine.gpsimd
+        nisa.tensor_tensor(dst=normal, data1=normal, data2=weights[0:height], op=nl.multiply, engine=idle)
+        nisa.tensor_tensor(dst=result, data1=normal, data2=biases[0:height], op=nl.add, engine=idle)
+        nisa.dma_copy(dst=out[block], src=result, engine=nisa.engine.scalar)
+    return out
+
+
+def moments(data, epsilon):
+    """1 / sqrt(variance + eps) and -mean times that, of each row."""
+    height, columns = data.shape
+    parts = blocks(columns, nl.tile_size.bn_stats_fmax)
+    counted = nl.ndarray((height, len(parts), 6), dtype=nl.float32, buffer=nl.sbuf)
+    for at, part in enumerate(parts):
+        nisa.bn_stats(dst=counted[:, at], data=data[:, part])
+    both = tile(height, 2)
+    nisa.bn_aggr(dst=both, data=counted.reshape((height, 6 * len(parts))))
+    scale, shift = tile(height, 1), tile(height, 1)
+    nisa.activation(dst=scale, op=nl.rsqrt, data=both[:, 1:2], bias=epsilon[0:height])
+    nisa.tensor_scalar(dst=shift, data=both[:, 0:1], op0=nl.multiply, operand0=scale, op1=nl.multiply, operand1=-1.0)
+    return scale, shift
+
+
+@nki.jit
+def softmax(x):
+    """exp(x - max) / sum along each row of x [T, N]"""
+    rows, columns = x.shape
+    out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
+    mine = share(rows, 1)
+    for block in blocks(length(mine), ROWS, mine.start):
+        data, height = load(x[block]), length(block)
+        largest, negative = tile(height, 1, x.dtype), tile(height, 1)
+        nisa.tensor_reduce(dst=largest, op=nl.maximum, data=data, axis=1)
+        nisa.tensor_scalar(dst=negative, data=largest, op0=nl.multiply, operand0=-1.0)
+        powers, total, factor = tile(height, columns), tile(height, 1), tile(height, 1)
+        nisa.activation_reduce(
+            dst=powers, op=nl.exp, data=data, reduce_op=nl.add, reduce_res=total, bias=negative, scale=1.0
+        )
+        nisa.reciprocal(dst=factor, data=total)
+        result = tile(height, columns, x.dtype)
+        nisa.tensor_scalar(dst=result, data=powers, op0=nl.multiply, operand0=factor)
+        nisa.dma_copy(dst=out[block], src=result, engine=nisa.engine.gpsimd)
+    return out
+
+
 def rmsnorm_spread(out, x, weight, eps, rows):
     """Few rows: [128, rows, columns / 128] on chip."""
     count, columns = length(rows), x.shape[1]

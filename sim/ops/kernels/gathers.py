@@ -1,0 +1,95 @@
+"""Rows by their number: embedding, gather, and the update of a paged key or value cache.
+
+Nothing is computed. GpSimd writes a descriptor for each row from numbers that lie on the partitions, one each, and the
+DMA engines fetch or put 128 rows at a time; the table itself is never read as a whole.
+"""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+from .tiles import ROWS, blocks, itemsize, length, share, tile
+
+LARGEST_ROW = 32768  # bytes of a row that are on chip at a time
+
+
+@nki.jit
+def embedding(ids, table):
+    """table [V, H] rows by ids [T] -> [T, H]"""
+    return rows_by_number(table, ids)
+
+
+@nki.jit
+def gather(x, indices):
+    """x [N, …] along its first dimension by indices [T] -> [T, …]"""
+    return rows_by_number(x, indices)
+
+
+def rows_by_number(table, numbers):
+    (T,) = numbers.shape
+    out = nl.ndarray((T,) + tuple(table.shape[1:]), dtype=table.dtype, buffer=nl.shared_hbm)
+    width = 1
+    for extent in table.shape[1:]:
+        width *= extent
+    rows, target = table.reshape((table.shape[0], width)), out.reshape((T, width))
+    mine = share(T, 1)
+    for block in blocks(length(mine), ROWS, mine.start):
+        chosen = load_numbers(numbers[block])
+        for part in blocks(width, LARGEST_ROW // itemsize(table.dtype)):
+            fetched = tile(length(block), length(part), table.dtype)
+            nisa.dma_copy(dst=fetched, src=by_number(rows, chosen, part))
+            nisa.dma_copy(dst=target[block, part], src=fetched)
+    return out
+
+
+def load_numbers(numbers):
+    """One number a partition."""
+    (count,) = numbers.shape
+    chosen = tile(count, 1, numbers.dtype)
+    nisa.dma_copy(dst=chosen, src=numbers.reshape((count, 1)))
+    return chosen
+
+
+def by_number(rows, chosen, part):
+    """Some columns of the rows [N, W] of a table whose numbers lie on the partitions of `chosen`."""
+    width = rows.shape[1]
+    pattern = [[width, chosen.shape[0]], [1, length(part)]]
+    return rows.ap(pattern=pattern, offset=part.start, vector_offset=chosen, indirect_dim=0)
+
+
+@nki.jit
+def kv_cache_update(cache, new, slots):
+    """Put new [T, Hkv, D] into cache [P, Hkv, page, D] at slots [T], counted over all pages; the page a power of two.
+
+    The cache is written in place.
+    """
+    P, heads, page, D = cache.shape
+    assert page & (page - 1) == 0, "a page has a power of two of slots"
+    assert heads <= ROWS, "at most 128 heads"
+    rows, source = cache.reshape((P * heads * page, D)), new.reshape((new.shape[0] * heads, D))
+    mine = share(new.shape[0], 1)
+    for block in blocks(length(mine), ROWS // heads, mine.start):
+        count = length(block) * heads
+        numbers = row_numbers(load_numbers(slots[block]), heads, page)
+        places, data = tile(count, 1, nl.int32), tile(count, D, cache.dtype)
+        nisa.dma_copy(dst=places, src=numbers)
+        nisa.dma_copy(dst=data, src=source[block.start * heads : block.stop * heads])
+        nisa.dma_copy(dst=by_number(rows, places, slice(0, D)), src=data)
+    return cache
+
+
+def row_numbers(slots, heads, page):
+    """(slot // page * heads + head) * page + slot % page, for all heads."""
+    count = slots.shape[0]
+    inside, first = tile(count, 1, nl.int32), tile(count, 1, nl.int32)
+    nisa.tensor_scalar(dst=inside, data=slots, op0=nl.bitwise_and, operand0=page - 1)
+    nisa.tensor_scalar(dst=first, data=slots, op0=nl.bitwise_and, operand0=-page)
+    numbers, steps = tile(count, heads, nl.int32), tile(count, heads, nl.int32)
+    nisa.iota(dst=steps, pattern=[[page, heads]], offset=0, channel_multiplier=0)
+    nisa.tensor_tensor(dst=numbers, data1=steps, data2=inside.broadcast(1, heads), op=nl.add)
+    # first is page times the page's number; times heads it is where the page's rows begin.
+    scaled = tile(count, heads, nl.int32)
+    nisa.iota(dst=scaled, pattern=[[0, heads]], offset=heads, channel_multiplier=0)
+    nisa.tensor_tensor(dst=scaled, data1=scaled, data2=first.broadcast(1, heads), op=nl.multiply)
+    nisa.tensor_tensor(dst=numbers, data1=numbers, data2=scaled, op=nl.add)
+    return numbers

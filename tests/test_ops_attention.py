@@ -1,0 +1,79 @@
+"""Attention against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sim.ops
+from sim.errors import InputError
+from sim.launch import TensorSpec
+from tests.operators import BF16, check, errors, normal
+
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["fp32", "bf16"])
+KINDS = [{}, {"causal": True}, {"causal": True, "window": 70}, {"causal": True, "lse": True, "scale": 0.3}]
+SHAPES = [(1, 2, 1, 130, 130, 64), (1, 1, 1, 5, 300, 128), (1, 1, 1, 150, 1300, 32), (2, 2, 2, 1, 1, 16)]
+
+
+def operands(B: int, Hq: int, Hkv: int, S: int, T: int, D: int, dtype: type) -> list[np.ndarray]:
+    heads = ((Hq, S), (Hkv, T), (Hkv, T))
+    return [normal(B, count, length, D, dtype=dtype, seed=i) for i, (count, length) in enumerate(heads)]
+
+
+@DTYPES
+@pytest.mark.parametrize("kind", KINDS, ids=["full", "causal", "window", "with lse"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_attention(shape: tuple, kind: dict[str, Any], dtype: type) -> None:
+    check("attention", *operands(*shape, dtype), **kind)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 200), st.integers(0, 200), st.sampled_from([8, 64, 160]), st.booleans(), st.integers(0, 90))
+def test_attention_of_any_size(queries: int, more: int, depth: int, causal: bool, window: int) -> None:
+    inputs = operands(1, 2, 1, queries, queries + more, depth, BF16)
+    check("attention", *inputs, causal=causal, window=window if causal and window else None)
+
+
+def test_rows_whose_maximum_grows_from_block_to_block_are_rescaled() -> None:
+    q, k, v = operands(1, 1, 1, 130, 2500, 32, np.float32)
+    k *= np.linspace(0.1, 6, 2500, dtype=np.float32)[:, None]
+    check("attention", q, k, v)
+
+
+def test_large_scores_do_not_overflow() -> None:
+    q, k, v = operands(1, 1, 1, 20, 300, 64, np.float32)
+    assert max(errors("attention", 40 * q, k, v, causal=True)) < 1e-4
+
+
+@pytest.mark.parametrize(("device", "lnc"), [("trn1", 1), ("trn3", 1), ("trn2", 2)])
+def test_attention_on_other_devices_and_two_cores(device: str, lnc: int) -> None:
+    check("attention", *operands(1, 4, 2, 130, 150, 64, BF16), causal=True, device=device, lnc=lnc)
+
+
+def test_causal_attention_leaves_out_what_nobody_sees() -> None:
+    inputs = [TensorSpec((1, 1, 2048, 128), "bfloat16")] * 3
+    full, causal, window = (
+        sim.ops.launch("attention", *inputs, values=False, **kind).latency_ns
+        for kind in ({}, {"causal": True}, {"causal": True, "window": 256})
+    )
+    assert window < 0.75 * causal < 0.75 * 0.75 * full
+
+
+def test_work_counts_the_pairs_that_are_seen() -> None:
+    inputs = [TensorSpec((1, 1, 4, 2), "bfloat16")] * 3
+    found = sim.ops.operator("attention")
+    assert found.work(*inputs).flops == 2 * 16 * 4
+    assert found.work(*inputs, causal=True).flops == 2 * 10 * 4
+    assert found.work(*inputs, causal=True, window=2).flops == 2 * 7 * 4
+
+
+def test_heads_and_windows_that_do_not_fit_are_refused() -> None:
+    q, k = TensorSpec((1, 3, 8, 16), "bfloat16"), TensorSpec((1, 2, 8, 16), "bfloat16")
+    with pytest.raises(InputError, match="k: 2 heads, q has 3, which must be a multiple"):
+        sim.ops.launch("attention", q, k, k, values=False)
+    with pytest.raises(InputError, match="window: 4, only a causal query has one"):
+        sim.ops.launch("attention", k, k, k, values=False, window=4)
