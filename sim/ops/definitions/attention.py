@@ -9,7 +9,7 @@ from sim.errors import InputError
 from sim.launch import TensorSpec
 from sim.ops.definitions.checking import check_shape
 from sim.ops.definitions.functions import wide
-from sim.ops.operator import Operator
+from sim.ops.operator import Operator, itemsize, nbytes
 
 Array = np.ndarray
 
@@ -95,4 +95,64 @@ def _flops(
     return 2 * batch * heads * seen_pairs(queries, k.shape[2], causal, window) * (depth + v.shape[3])
 
 
-OPERATORS = (Operator("attention", "attention.py", attention, _outputs, _flops),)
+def decode_attention(
+    q: Array, k_cache: Array, v_cache: Array, block_table: Array, lengths: Array, scale: float | None = None
+) -> Array:
+    """q [B, Hq, D], caches [P, Hkv, page, D], block_table [B, n], lengths [B]"""
+    out = np.zeros(q.shape)
+    for b, (pages, count) in enumerate(zip(block_table, lengths)):
+        keys, values = (
+            np.moveaxis(cache[pages], 1, 0).reshape(cache.shape[1], -1, cache.shape[3])[None, :, :count]
+            for cache in (k_cache, v_cache)
+        )
+        out[b] = attention(q[b : b + 1, :, None], keys, values, scale=scale)[0, :, 0]
+    return out
+
+
+def _decode_outputs(
+    q: TensorSpec,
+    k_cache: TensorSpec,
+    v_cache: TensorSpec,
+    block_table: TensorSpec,
+    lengths: TensorSpec,
+    scale: float | None = None,
+) -> tuple[TensorSpec, ...]:
+    name = "decode_attention"
+    check_shape(name, "q", q, ("B", "Hq", "D"))
+    check_shape(name, "k_cache", k_cache, ("P", "Hkv", "page", q.shape[2]))
+    check_shape(name, "v_cache", v_cache, tuple(k_cache.shape))
+    check_shape(name, "block_table", block_table, (q.shape[0], "n"))
+    check_shape(name, "lengths", lengths, (q.shape[0],))
+    if q.shape[1] % k_cache.shape[1]:
+        raise InputError(f"{name}: k_cache: {k_cache.shape[1]} heads, q has {q.shape[1]}, which must be a multiple")
+    page = k_cache.shape[2]
+    if page & (page - 1):
+        raise InputError(f"{name}: k_cache: {page} tokens a page, must be a power of two")
+    for argument, spec in (("block_table", block_table), ("lengths", lengths)):
+        if np.dtype(spec.dtype) != np.int32:
+            raise InputError(f"{name}: {argument}: dtype {spec.dtype}, must be int32")
+    return (TensorSpec(tuple(q.shape), q.dtype),)
+
+
+def _context(k_cache: TensorSpec, block_table: TensorSpec) -> int:
+    """Tokens that the block tables name, over all sequences: what a kernel without values takes as their lengths."""
+    return block_table.shape[0] * block_table.shape[1] * k_cache.shape[2]
+
+
+def _decode_flops(q: TensorSpec, k_cache: TensorSpec, v: TensorSpec, table: TensorSpec, *rest: object, **_: object) -> int:
+    return 4 * _context(k_cache, table) * q.shape[1] * q.shape[2]
+
+
+def _decode_reads(
+    q: TensorSpec, k_cache: TensorSpec, v: TensorSpec, table: TensorSpec, lengths: TensorSpec, **_: object
+) -> int:
+    caches = 2 * _context(k_cache, table) * k_cache.shape[1] * q.shape[2] * itemsize(k_cache)
+    return nbytes(q) + caches + nbytes(table) + nbytes(lengths)
+
+
+OPERATORS = (
+    Operator("attention", "attention.py", attention, _outputs, _flops),
+    Operator(
+        "decode_attention", "decode_attention.py", decode_attention, _decode_outputs, _decode_flops, _decode_reads
+    ),
+)

@@ -32,7 +32,7 @@ def attention(q, k, v, causal=False, window=None, scale=None, lse=False):
     causal : query i sees keys up to T - S + i, of these with `window` the last so many
     lse    : whether to return the logarithm of each row's sum too, fp32 [B, Hq, S], which the backward pass needs
     """
-    B, heads, S, D = q.shape
+    B, heads, S, _ = q.shape
     out = nl.ndarray((B, heads, S, v.shape[3]), dtype=q.dtype, buffer=nl.shared_hbm)
     sums = nl.ndarray((B, heads, S), dtype=nl.float32, buffer=nl.shared_hbm) if lse else None
     task = Task(q, k, v, causal, window, scale)

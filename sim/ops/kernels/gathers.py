@@ -27,7 +27,7 @@ def gather(x, indices):
 
 def rows_by_number(table, numbers):
     (T,) = numbers.shape
-    out = nl.ndarray((T,) + tuple(table.shape[1:]), dtype=table.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray((T, *table.shape[1:]), dtype=table.dtype, buffer=nl.shared_hbm)
     width = 1
     for extent in table.shape[1:]:
         width *= extent

@@ -26,7 +26,7 @@ def rope(x, cos, sin):
 
 def turned(data, cosines, sines):
     """One tile [positions, heads, D]."""
-    positions, heads, D = data.shape
+    _, heads, D = data.shape
     first, second = data[:, :, 0 : D // 2], data[:, :, D // 2 : D]
     cosines = cosines.expand_dim(1).broadcast(1, heads)
     sines = sines.expand_dim(1).broadcast(1, heads)
