@@ -77,3 +77,40 @@ def test_heads_and_windows_that_do_not_fit_are_refused() -> None:
         sim.ops.launch("attention", q, k, k, values=False)
     with pytest.raises(InputError, match="window: 4, only a causal query has one"):
         sim.ops.launch("attention", k, k, k, values=False, window=4)
+
+
+def paged(B: int, Hq: int, Hkv: int, page: int, pages: int, D: int, dtype: type) -> list[np.ndarray]:
+    """Inputs of decode_attention, pages in no order, lengths of all kinds."""
+    rng, held = np.random.default_rng(B), B * pages + 3
+    table = rng.permutation(held)[: B * pages].reshape(B, pages).astype(np.int32)
+    lengths = rng.integers(1, pages * page + 1, B).astype(np.int32)
+    caches = [normal(held, Hkv, page, D, dtype=dtype, seed=i) for i in range(2)]
+    return [normal(B, Hq, D, dtype=dtype), *caches, table, lengths]
+
+
+PAGED = [
+    (1, 2, 1, 16, 3, 64),
+    (3, 4, 2, 16, 20, 32),
+    (2, 8, 8, 4, 5, 16),
+    (1, 4, 2, 128, 2, 128),
+    (1, 16, 16, 16, 9, 160),
+]
+
+
+@DTYPES
+@pytest.mark.parametrize("shape", [*PAGED, (1, 8, 2, 16, 150, 64)])
+def test_decode_attention(shape: tuple, dtype: type) -> None:
+    check("decode_attention", *paged(*shape, dtype))
+
+
+@pytest.mark.parametrize(("device", "lnc"), [("trn1", 1), ("trn3", 1), ("trn2", 2)])
+def test_decode_attention_on_other_devices_and_two_cores(device: str, lnc: int) -> None:
+    check("decode_attention", *paged(3, 4, 2, 16, 20, 32, BF16), device=device, lnc=lnc, scale=0.2)
+
+
+def test_decode_attention_streams_its_caches_near_the_rate_of_hbm() -> None:
+    specs = [TensorSpec((16, 32, 128), "bfloat16"), *[TensorSpec((4096, 8, 16, 128), "bfloat16")] * 2]
+    specs += [TensorSpec((16, 256), "int32"), TensorSpec((16,), "int32")]
+    run, work = sim.ops.launch("decode_attention", *specs, values=False), sim.ops.operator("decode_attention")
+    assert work.work(*specs).read_bytes == pytest.approx(2 * 2 * 16 * 4096 * 8 * 128, rel=1e-3)
+    assert work.work(*specs).read_bytes / run.latency_ns > 0.8 * 358.4

@@ -139,7 +139,9 @@ def _context(k_cache: TensorSpec, block_table: TensorSpec) -> int:
     return block_table.shape[0] * block_table.shape[1] * k_cache.shape[2]
 
 
-def _decode_flops(q: TensorSpec, k_cache: TensorSpec, v: TensorSpec, table: TensorSpec, *rest: object, **_: object) -> int:
+def _decode_flops(
+    q: TensorSpec, k_cache: TensorSpec, v: TensorSpec, table: TensorSpec, *rest: object, **_: object
+) -> int:
     return 4 * _context(k_cache, table) * q.shape[1] * q.shape[2]
 
 

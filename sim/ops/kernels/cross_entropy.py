@@ -18,7 +18,7 @@ CHUNK = 8192  # logits of a row on chip at a time
 @nki.jit
 def cross_entropy(logits, labels, lse=False):
     """log(sum(exp(logits [T, V]))) - logits[t, labels[t]] -> fp32 [T]; with lse the first term too"""
-    T, V = logits.shape
+    T = logits.shape[0]
     loss = nl.ndarray((T,), dtype=nl.float32, buffer=nl.shared_hbm)
     sums = nl.ndarray((T,), dtype=nl.float32, buffer=nl.shared_hbm) if lse else None
     mine = share(T, 1)
@@ -63,9 +63,7 @@ def rescaled(total, before, bias, added):
     """total * exp(bias - before) + added"""
     factor, result = tile(total.shape[0], 1), tile(total.shape[0], 1)
     nisa.activation(dst=factor, op=nl.exp, data=before, scale=-1.0, bias=bias)
-    nisa.scalar_tensor_tensor(
-        dst=result, data=total, op0=nl.multiply, operand0=factor, op1=nl.add, operand1=added
-    )
+    nisa.scalar_tensor_tensor(dst=result, data=total, op0=nl.multiply, operand0=factor, op1=nl.add, operand1=added)
     return result
 
 

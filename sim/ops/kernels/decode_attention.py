@@ -31,73 +31,76 @@ def decode_attention(q, k_cache, v_cache, block_table, lengths, scale=None):
     kv_heads = k_cache.shape[1]
     most = max(1, min(PAIRS, ROWS // (heads // kv_heads)))
     scale = scale if scale else D**-0.5
-    for sequences, kv in groups(B, kv_heads, most):
-        cache = Pages(k_cache, v_cache, block_table, sequences, kv)
-        Step(cache, q, lengths, scale).run(out)
+    cache = Pages(k_cache, v_cache, block_table)
+    steps = [Step(cache, q, lengths, out, scale, *group) for group in groups(B, kv_heads, most)]
+    # Each stage is issued before the later stages of the groups before it, which wait for other engines.
+    for at in range(len(steps) + 2):
+        if at < len(steps):
+            steps[at].prepare()
+        if 0 <= at - 1 < len(steps):
+            steps[at - 1].score_all()
+        if at - 2 >= 0:
+            steps[at - 2].weigh_all()
     return out
 
 
 def groups(B, kv_heads, most):
     """Pairs of sequence and key head that go together: heads of one sequence, or all heads of several."""
-    if kv_heads >= most:
-        mine = share(B, 1)
-        return [(slice(b, b + 1), kv) for b in range(mine.start, mine.stop) for kv in blocks(kv_heads, most)]
     mine = share(B, 1)
+    if kv_heads >= most:
+        return [(slice(b, b + 1), kv) for b in range(mine.start, mine.stop) for kv in blocks(kv_heads, most)]
     return [(part, slice(0, kv_heads)) for part in blocks(length(mine), most // kv_heads, mine.start)]
 
 
 class Pages(nl.NKIObject):
-    """Where the tokens of some sequences lie: runs of the caches, seen as tables with a row a run.
+    """Where tokens lie: runs of the caches, seen as tables with a row a run.
 
-    runs : of a page; count : of a sequence; tiles : slices of at most 128 runs
+    runs : of a page; tiles : slices of at most 128 runs of a sequence
     """
 
-    def __init__(self, k_cache, v_cache, block_table, sequences, kv):
+    def __init__(self, k_cache, v_cache, block_table):
         P, heads, page, D = k_cache.shape
         assert page & (page - 1) == 0, "a page has a power of two of tokens"
         self.size = min(RUN, page)
         self.runs = page // self.size
-        self.count = block_table.shape[1] * self.runs
-        self.tiles = blocks(self.count, ROWS)
         self.heads, self.D = heads, D
+        self.tiles = blocks(block_table.shape[1] * self.runs, ROWS)
         table = (P * heads * self.runs, self.size, D)
         self.keys, self.values = k_cache.reshape(table), v_cache.reshape(table)
-        self.pairs = [(b, h) for b in range(sequences.start, sequences.stop) for h in range(kv.start, kv.stop)]
-        self.sequences, self.kv = sequences, kv
-        self.table, self.found = block_table, {}
+        self.identity = diagonal(nl.float32)
+        self.mine = share(block_table.shape[0], 1)
+        self.numbers = [self.find(block_table, part) for part in self.tiles] if length(self.mine) else []
 
-    def numbers(self, b, at):
-        """Rows of the tables for one tile of a sequence, a run a partition, a head a column; 0 where no run is left."""
-        name = f"{b}.{at}"
-        if name not in self.found:
-            self.found[name] = self.find(b, self.tiles[at])
-        return self.found[name]
-
-    def find(self, b, part):
-        height = -(-length(part) // 16) * 16
-        page, numbers = tile(height, 1, nl.int32), tile(height, self.heads, nl.int32)
+    def find(self, block_table, part):
+        """Rows of the tables for a tile of each sequence, int32 [runs, sequence, head]; 0 where no run is left."""
+        height, count = padded(part), length(self.mine)
+        page = nl.ndarray((height, count, 1), dtype=nl.int32, buffer=nl.sbuf)
         if height > length(part):
             nisa.memset(dst=page, value=0)
-        pages = self.table[b][part.start // self.runs : -(-part.stop // self.runs)]
-        repeated = pages.reshape((pages.shape[0], 1)).broadcast(1, self.runs)
+        pages = block_table[self.mine, part.start // self.runs : -(-part.stop // self.runs)].permute((1, 0))
+        repeated = pages.expand_dim(1).broadcast(1, self.runs)
         nisa.dma_copy(dst=page[0 : length(part)], src=repeated)
         # (page * heads + head) * runs + run of the page
-        run, steps = tile(height, self.heads, nl.int32), tile(height, self.heads, nl.int32)
-        nisa.iota(dst=run, pattern=[[0, self.heads]], offset=0, channel_multiplier=1)
+        shape = (height, count, self.heads)
+        numbers, scale, run = [nl.ndarray(shape, dtype=nl.int32, buffer=nl.sbuf) for _ in range(3)]
+        nisa.iota(dst=scale, pattern=[[0, count], [0, self.heads]], offset=self.heads * self.runs)
+        nisa.tensor_tensor(dst=numbers, data1=scale, data2=page.broadcast(2, self.heads), op=nl.multiply)
+        nisa.iota(dst=run, pattern=[[0, count], [0, self.heads]], offset=0, channel_multiplier=1)
         nisa.tensor_scalar(dst=run, data=run, op0=nl.bitwise_and, operand0=self.runs - 1)
-        nisa.iota(dst=steps, pattern=[[self.runs, self.heads]], offset=0, channel_multiplier=0)
-        nisa.tensor_tensor(dst=run, data1=run, data2=steps, op=nl.add)
-        nisa.iota(dst=steps, pattern=[[0, self.heads]], offset=self.heads * self.runs, channel_multiplier=0)
-        nisa.tensor_tensor(dst=numbers, data1=steps, data2=page.broadcast(1, self.heads), op=nl.multiply)
         nisa.tensor_tensor(dst=numbers, data1=numbers, data2=run, op=nl.add)
+        nisa.iota(dst=scale, pattern=[[0, count], [self.runs, self.heads]], offset=0)
+        nisa.tensor_tensor(dst=numbers, data1=numbers, data2=scale, op=nl.add)
         return numbers
+
+    def of(self, b, h, at):
+        """The numbers of one tile of a sequence and head, a run a partition."""
+        return self.numbers[at][:, b - self.mine.start, h : h + 1].view(nl.uint32)
 
     def rows(self, table, b, h, at):
         """The runs of one tile, [runs, tokens, D] of HBM, by their numbers."""
-        numbers = self.numbers(b, at)[:, h : h + 1]
-        width = self.size * self.D
-        pattern = [[width, numbers.shape[0]], [self.D, self.size], [1, self.D]]
-        return table.ap(pattern=pattern, vector_offset=numbers.view(nl.uint32), indirect_dim=0)
+        numbers = self.of(b, h, at)
+        pattern = [[self.size * self.D, numbers.shape[0]], [self.D, self.size], [1, self.D]]
+        return table.ap(pattern=pattern, vector_offset=numbers, indirect_dim=0)
 
     def load_values(self, b, h, at):
         """[runs, tokens of a run, D]"""
@@ -116,7 +119,7 @@ class Pages(nl.NKIObject):
             turned = loaded[0 : self.D, 0].reshape((self.D, self.size, 1, runs))
             source = self.keys.ap(
                 pattern=[[self.size * self.D, runs], [self.D, self.size], [0, 1], [1, self.D]],
-                vector_offset=self.numbers(b, at)[:, h : h + 1].view(nl.uint32),
+                vector_offset=self.of(b, h, at),
                 indirect_dim=0,
             )
             nisa.dma_transpose(dst=turned, src=source, axes=(3, 1, 2, 0))
@@ -128,55 +131,73 @@ class Pages(nl.NKIObject):
         return loaded
 
 
+def padded(part):
+    """Runs of a tile, and what lacks to the multiple of 16 that a DMA transpose takes."""
+    return -(-length(part) // 16) * 16
+
+
 class Step(nl.NKIObject):
     """One group of pairs through the softmax; row r of a tile is query r of the group."""
 
-    def __init__(self, cache, q, lengths, scale):
+    def __init__(self, cache, q, lengths, out, scale, sequences, kv):
         self.cache, self.scale = cache, scale
+        self.q, self.lengths, self.out = q, lengths, out
+        self.sequences, self.kv = sequences, kv
+        self.pairs = [(b, h) for b in range(sequences.start, sequences.stop) for h in range(kv.start, kv.stop)]
         self.shared = q.shape[1] // cache.heads
         self.cut = Cut(cache.D, False)
-        self.count = len(cache.pairs) * self.shared
-        first = cache.kv.start * self.shared
-        chosen = q[cache.sequences, first : first + length(cache.kv) * self.shared]
-        self.queries = self.apart(chosen.reshape((self.count, cache.D)))
-        self.lengths = self.row_lengths(lengths)
+        self.count = len(self.pairs) * self.shared
 
-    def apart(self, q):
+    def chosen(self, tensor):
+        """The group's rows of a tensor [B, Hq, D]: [pair, query, D]."""
+        first = self.kv.start * self.shared
+        rows = tensor[self.sequences, first : first + length(self.kv) * self.shared]
+        return rows.reshape((len(self.pairs), self.shared, self.cache.D))
+
+    def prepare(self):
+        """What the other stages need beside the caches."""
+        straight = tile(self.count, self.cache.D, self.q.dtype)
+        rows = self.chosen(self.q).reshape((self.count, self.cache.D))
+        nisa.dma_copy(dst=straight, src=rows)
+        self.queries = self.apart(straight)
+        whole = tile(self.count, 1, nl.int32)
+        mine = self.lengths[self.sequences]
+        each = self.count // mine.shape[0]
+        nisa.dma_copy(dst=whole, src=mine.reshape((mine.shape[0], 1)).broadcast(1, each))
+        self.row_lengths = tile(self.count, 1)
+        nisa.tensor_copy(dst=self.row_lengths, src=whole)
+
+    def apart(self, straight):
         """[D on partitions, steps, pair, row]: the queries of each pair, and zeros in the rows of the others."""
-        straight = tile(self.count, self.cache.D, q.dtype)
-        nisa.dma_copy(dst=straight, src=q)
-        turned = nl.ndarray((ROWS, self.cut.steps, self.count), dtype=q.dtype, buffer=nl.sbuf)
+        turned = nl.ndarray((ROWS, self.cut.steps, self.count), dtype=straight.dtype, buffer=nl.sbuf)
         turn_tile(turned, straight, 0, self.cut, slice(0, self.cut.steps))
-        pairs = len(self.cache.pairs)
-        spread = nl.ndarray((ROWS, self.cut.steps, pairs, self.count), dtype=q.dtype, buffer=nl.sbuf)
+        pairs, count = len(self.pairs), self.count
+        spread = nl.ndarray((ROWS, self.cut.steps, pairs, count), dtype=straight.dtype, buffer=nl.sbuf)
         nisa.memset(dst=spread, value=0.0)
+        pitch = self.cut.steps * pairs * count
         for step in range(self.cut.steps):
             height = self.cut.height(step)
-            for pair in range(pairs):
-                rows = self.rows(pair)
-                nisa.tensor_copy(dst=spread[0:height, step, pair, rows], src=turned[0:height, step, rows])
+            pattern = [[pitch, height], [count + self.shared, pairs], [1, self.shared]]
+            nisa.tensor_copy(
+                dst=spread.ap(pattern=pattern, offset=step * pairs * count),
+                src=turned[0:height, step].reshape((height, pairs, self.shared)),
+            )
         return spread
 
     def rows(self, pair):
         return slice(pair * self.shared, (pair + 1) * self.shared)
 
-    def row_lengths(self, lengths):
-        """Tokens of each row's sequence, fp32, one a partition."""
-        whole, result = tile(self.count, 1, nl.int32), tile(self.count, 1)
-        mine = lengths[self.cache.sequences]
-        each = self.count // mine.shape[0]
-        nisa.dma_copy(dst=whole, src=mine.reshape((mine.shape[0], 1)).broadcast(1, each))
-        nisa.tensor_copy(dst=result, src=whole)
-        return result
+    def score_all(self):
+        self.scores = [self.score(at) for at in range(len(self.cache.tiles))]
+        self.bias = self.largest([largest for _, largest in self.scores])
 
-    def run(self, out):
-        scores = [self.score(at) for at in range(len(self.cache.tiles))]
-        bias = self.largest([largest for _, largest in scores])
-        totals = tile(self.count, len(scores))
-        added = [
-            nl.ndarray((self.shared, self.cache.D), dtype=nl.float32, buffer=nl.psum) for _ in self.cache.pairs
-        ]
-        for at, (score, _) in enumerate(scores):
+    def weigh_all(self):
+        """Exponentials and values of all tiles, and the end of the group."""
+        totals = tile(self.count, len(self.scores))
+        # No sum may lie in two banks of PSUM: each takes a power of two of columns.
+        shape = (self.shared, len(self.pairs), 1 << (self.cache.D - 1).bit_length())
+        added = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)[:, :, 0 : self.cache.D]
+        for at, (score, _) in enumerate(self.scores):
             powers = nl.ndarray(score.shape, dtype=self.cache.values.dtype, buffer=nl.sbuf)
             nisa.activation_reduce(
                 dst=powers,
@@ -184,18 +205,17 @@ class Step(nl.NKIObject):
                 data=score,
                 reduce_op=nl.add,
                 reduce_res=totals[:, at : at + 1],
-                bias=bias,
+                bias=self.bias,
                 scale=self.scale,
             )
             self.weigh(at, powers, added)
-        self.finish(out, added, totals)
+        self.finish(added, totals)
 
     def score(self, at):
         """q k^T of one tile, [row, token of a run, run], where the sequence is not that long HIDDEN; row maxima."""
-        runs = -(-length(self.cache.tiles[at]) // 16) * 16
-        size = self.cache.size
+        runs, size = padded(self.cache.tiles[at]), self.cache.size
         score = nl.ndarray((self.count, size, runs), dtype=nl.float32, buffer=nl.sbuf)
-        keys = [self.cache.load_keys(b, h, at, self.cut) for b, h in self.cache.pairs]
+        keys = [self.cache.load_keys(b, h, at, self.cut) for b, h in self.pairs]
         hidden = self.hidden(at, runs)
         for part in blocks(size, max(1, BANK // runs)):
             total = nl.ndarray((self.count, length(part), runs), dtype=nl.float32, buffer=nl.psum)
@@ -219,7 +239,7 @@ class Step(nl.NKIObject):
             dst=token,
             data=token,
             op0=nl.greater_equal,
-            operand0=self.lengths,
+            operand0=self.row_lengths,
             op1=nl.multiply,
             operand1=HIDDEN,
         )
@@ -244,22 +264,24 @@ class Step(nl.NKIObject):
                 place = in_psum[:, token - group.start]
                 nisa.nc_transpose(dst=place, data=powers[:, token], engine=nisa.engine.tensor)
             leave_psum(turned[:, group], in_psum, turn)
-        for pair, (b, h) in enumerate(self.cache.pairs):
+        for pair, (b, h) in enumerate(self.pairs):
             values = self.cache.load_values(b, h, at)
             for token in range(size):
                 stationary = turned[:, token, self.rows(pair)]
-                nisa.nc_matmul(dst=added[pair], stationary=stationary, moving=values[:, token])
+                nisa.nc_matmul(dst=added[:, pair], stationary=stationary, moving=values[:, token])
 
-    def finish(self, out, added, totals):
+    def finish(self, added, totals):
         """Divide by the sums, which lie a row a partition: a product with the identity brings a pair's to its own."""
         total = tile(self.count, 1)
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
-        identity = diagonal(nl.float32)
-        for pair, (b, h) in enumerate(self.cache.pairs):
-            rows = self.rows(pair)
-            own = nl.ndarray((self.shared, 1), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(dst=own, stationary=identity[0 : self.count, rows], moving=total)
-            factor, result = tile(self.shared, 1), tile(self.shared, self.cache.D, out.dtype)
-            nisa.reciprocal(dst=factor, data=own)
-            nisa.tensor_scalar(dst=result, data=added[pair], op0=nl.multiply, operand0=factor)
-            nisa.dma_copy(dst=out[b, h * self.shared : (h + 1) * self.shared], src=result)
+        identity = self.cache.identity[0 : self.count]
+        own = nl.ndarray((self.shared, len(self.pairs)), dtype=nl.float32, buffer=nl.psum)
+        for pair in range(len(self.pairs)):
+            nisa.nc_matmul(dst=own[:, pair : pair + 1], stationary=identity[:, self.rows(pair)], moving=total)
+        factor = nl.ndarray((self.shared, len(self.pairs), 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.reciprocal(dst=factor.reshape(own.shape), data=own)
+        result = nl.ndarray(added.shape, dtype=self.out.dtype, buffer=nl.sbuf)
+        repeated = factor.broadcast(2, self.cache.D)
+        nisa.tensor_tensor(dst=result, data1=added, data2=repeated, op=nl.multiply)
+        target = self.chosen(self.out).permute((1, 0, 2))
+        nisa.dma_copy(dst=target, src=result, engine=nisa.engine.scalar)

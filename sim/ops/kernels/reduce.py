@@ -1,7 +1,7 @@
 """Sums, means and extremes along some neighbouring axes.
 
-Along the last axes each partition folds its own rows, a megabyte at a time. Along other axes the elements to fold lie on
-partitions: TensorE sums them by multiplying with ones, 512 columns at a time, and PSUM keeps the total; extremes are
+Along the last axes each partition folds its own rows, a megabyte at a time. Along other axes the elements to fold lie
+on partitions: TensorE sums them by multiplying with ones, 512 columns at a time, and PSUM keeps the total; extremes are
 folded tile by tile by VectorE and once across partitions, after a transpose. Every element is read once.
 """
 
@@ -10,7 +10,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from .elementwise import RUN, pieces, size_of
-from .tiles import BANK, ROWS, blocks, column, itemsize, length, load, product, share, tile
+from .tiles import BANK, ROWS, blocks, itemsize, length, load, product, share, tile
 
 OPERATORS = {"sum": nl.add, "mean": nl.add, "max": nl.maximum, "min": nl.minimum}
 
@@ -52,7 +52,9 @@ def fold_rows(out, x, op, factor):
             data = load(x[here, part].reshape_dim(0, (height, deep)))
             turn += 1
             if op == nl.add and deep == 1 and turn % 2:
-                nisa.activation_reduce(dst=data, op=nl.copy, data=data, reduce_op=nl.add, reduce_res=folded[:, 0, at : at + 1])
+                nisa.activation_reduce(
+                    dst=data, op=nl.copy, data=data, reduce_op=nl.add, reduce_res=folded[:, 0, at : at + 1]
+                )
             else:
                 nisa.tensor_reduce(dst=folded[:, :, at], op=op, data=data, axis=2)
         if len(parts) > 1:
