@@ -471,6 +471,9 @@ class Store(Protocol):
 
     def derive(self, name: str, make: Callable[[], Arrays]) -> Arrays: ...
 
+    def knows(self, name: str) -> bool:
+        """Whether `derive` need not make it any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:

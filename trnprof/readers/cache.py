@@ -56,9 +56,15 @@ class ColumnStore:
     def holds(self, trace: Trace) -> bool:
         return all(mine is table for mine, (_, table) in zip(self._tables, trace.tables(), strict=True))
 
+    def knows(self, name: str) -> bool:
+        return self._place(name).is_dir()
+
+    def _place(self, name: str) -> Path:
+        return self.folder / "derived" / derived_version() / name
+
     def derive(self, name: str, make: Callable[[], Arrays]) -> Arrays:
         """As `make` gives them, mapped from files from the second time on."""
-        place = self.folder / "derived" / derived_version() / name
+        place = self._place(name)
         if not place.is_dir():
             arrays = make()
             try:
@@ -135,23 +141,22 @@ def _sample(file: Path, digest: Any) -> None:
 @cache
 def reader_version() -> str:
     """Changes with the code that makes columns."""
-    import sim.explorer
-
-    return _version([Path(tracefile.__file__).parent, Path(sim.explorer.__file__).parent, Path(__file__).parent])
+    ground, readers = Path(tracefile.__file__).parent, Path(__file__).parent
+    return _version([*ground.glob("*.py"), *(ground / "explorer").glob("*.py"), *readers.rglob("*.py")])
 
 
 @cache
 def derived_version() -> str:
     """Changes with the code that derives."""
-    home = Path(__file__).resolve().parents[1]
-    return _version([home, home / "view", home / "jit"])
+    ground, home = Path(tracefile.__file__).parent, Path(__file__).resolve().parents[1]
+    code = [file for folder in (ground, home, home / "view", home / "jit") for file in folder.glob("*.py")]
+    return _version([*code, *(ground / "devices").glob("*.json")])
 
 
-def _version(folders: Iterable[Path]) -> str:
+def _version(files: Iterable[Path]) -> str:
     digest = blake2b(digest_size=8)
-    for folder in folders:
-        for file in sorted(folder.glob("*.py")):
-            digest.update(file.name.encode() + file.read_bytes())
+    for file in sorted(files):
+        digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -186,6 +186,10 @@ class TerminalApp(App[int]):
         self.scene = message.scene
         self.repaint()
         self._look_up()
+        self.beside(self.scene.session.prepare)
+        if not self.scene.judged:
+            self._asked.add("verdict")
+            errands.find_out(self, "verdict")
 
     def on_failed(self, message: Failed) -> None:
         """A fault of the input is shown; any other ends the program and is told on the terminal that it leaves."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trnprof.tui.app import TerminalApp
 
 SLOW: dict[str, Callable[[Session], object]] = {
+    "verdict": Session.judge,
     "source": lambda session: session.source_files,
     "advice": Session.advice,
     "path": Session.critical,

@@ -15,7 +15,7 @@ from trnprof.view import Frame, Session, Track, Viewport
 from trnprof.view import format as words
 from trnprof.view.keys import TABS
 from trnprof.view.palette import BOUND_GLYPHS
-from trnprof.view.records import Hits, VerdictCard
+from trnprof.view.records import Hits
 
 HINTS = (
     ("WS", "zoom"), ("AD", "pan"), (".,", "next"), ("[]", "follow"), ("/", "search"), ("0", "fit"), ("c", "colour"),
@@ -32,6 +32,9 @@ WAITS = {
 """What a slow tab says until its answer is there."""
 
 
+JUDGING = "adding up the trace for its verdict"
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What there is to paint."""
@@ -45,6 +48,11 @@ class Scene:
     """What-ifs that were asked for."""
     other: tuple[str, Session] | None = None
     """What is compared with, and its name."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether the verdict and what goes with it are there."""
+        return self.known is None or self.session.judged
 
     def told(self, state: State) -> bool:
         """Whether the answer of the open tab is there."""
@@ -107,10 +115,10 @@ def header(canvas: Canvas, scene: Scene) -> None:
 
 def verdict(canvas: Canvas, scene: Scene) -> None:
     """The answer: bound, the parts of the time, and the evidence as far as whole clauses fit."""
-    whole = _whole(scene.session)
-    if whole is None:
-        canvas.put(1, 1, "No verdict: nothing to judge in this trace", ink.MID)
+    if not scene.judged:
+        canvas.put(1, 1, JUDGING, ink.MID)
         return
+    whole = scene.session.verdict
     wide = canvas.width >= layout.SMALL
     x = canvas.put(1, 1, f"{BOUND_GLYPHS[whole.colour].glyph} ", ink.BOUND + whole.colour)
     x = canvas.put(x, 1, whole.title.upper(), STRONG) + 2
@@ -204,7 +212,7 @@ def timeline(picture: Picture, scene: Scene) -> None:
     _more(canvas, shape, rows, len(scene.session.tracks()) - (state.colour != "path") - len(rows), y)
     if shape.side:
         left = picture.canvas.height - 1 - y
-        if left > 8:
+        if left > 8 and scene.judged:
             lines = panels.regions(scene.session.regions(), shape.gutter + shape.cells - 2)
             panels.draw(canvas, lines, 1, y + 1, shape.gutter + shape.cells - 2, left - 1)
 
@@ -251,15 +259,18 @@ def panel(picture: Picture, scene: Scene) -> None:
         taken = _tabs(canvas, state, (x, y, width)) + 1
         y, height = y + taken, height - taken
     if state.tab == TABS.index("roofline") and state.area is None:
-        roofline.brief(canvas, scene.session.roofline(), x, y, width, height)
+        if scene.judged:
+            roofline.brief(canvas, scene.session.roofline(), x, y, width, height)
+        else:
+            canvas.put(x, y, JUDGING, ink.MID)
         return
     twice = not picture.shape.side and canvas.width >= layout.SMALL and state.tab == 0
     left = min(width, max(62, width // 2)) if twice else width
     lines = contents(scene, height, left)
     panels.draw(canvas, lines, x, y, left, height)
-    if state.tab == 0 and (twice or picture.shape.side):
-        judged = scene.session.area(*state.area).verdict if state.area else _whole(scene.session)
-        beside = panels.verdicts((judged,) if judged else (), width - left - 4 if twice else width)
+    if state.tab == 0 and (twice or picture.shape.side) and scene.judged:
+        judged = scene.session.area(*state.area).verdict if state.area else scene.session.verdict
+        beside = panels.verdicts((judged,), width - left - 4 if twice else width)
         if twice:
             for line in range(y, y + height):
                 canvas.put(x + left + 1, line, "│", ink.DIM)
@@ -267,11 +278,6 @@ def panel(picture: Picture, scene: Scene) -> None:
         else:
             used = min(len(lines), height - 20) + 1
             _below_card(canvas, scene, beside, (x, y + used, width, height - used))
-
-
-def _whole(session: Session) -> VerdictCard | None:
-    found = session.verdicts()
-    return found[0] if found else None
 
 
 def _below_card(canvas: Canvas, scene: Scene, verdict_: list[panels.Line], box: tuple[int, int, int, int]) -> None:
@@ -305,6 +311,8 @@ def contents(scene: Scene, height: int, width: int) -> list[panels.Line]:
         return panels.area(session.area(*state.area), width)
     if TABS[state.tab] in WAITS and not scene.told(state):
         return [[(WAITS[TABS[state.tab]], ink.MID)]]
+    if TABS[state.tab] in ("verdict", "engines", "regions") and not scene.judged:
+        return [[(JUDGING, ink.MID)]]
     match TABS[state.tab]:
         case "advice":
             return findings.advice(session.advice(), state.item, height, width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from trnprof.regions import window as kernel_window
 from trnprof.roofline import Chart, chart
 from trnprof.view import format as words
 from trnprof.view import search
+from trnprof.view.answers import answer, known
 from trnprof.view.cards import Cards
 from trnprof.view.code import SourceFile, source_files
 from trnprof.view.findings import AdviceCard, Assumption, advice_cards, assumptions
@@ -46,13 +47,21 @@ from trnprof.view.records import (
     Viewport,
     Waiting,
 )
-from trnprof.view.tables import MOST_ROWS, Tables
+from trnprof.view.tables import Tables
 from trnprof.view.timeline import Timeline
 from trnprof.view.tracks import Row
 from trnprof.view.twins import Twin, twin
 from trnprof.whatif import Value, WhatIf, choices, grid, what_if
 
 HOME_MARGIN = 0.015
+
+PROMPT = 200_000
+"""Instructions that are judged before anybody waits for it."""
+
+JUDGED = "judged"
+
+PREPARED = 1000
+"""Columns of a picture that nobody looks at."""
 
 KEPT_WHAT_IFS = 4
 """Answers that are kept, each with its trace."""
@@ -74,6 +83,7 @@ class Session:
         self._told: dict[bool, tuple[AdviceCard, ...]] = {}
         self._legends: dict[str, tuple[LegendRow, ...]] = {}
         self._last_hits: Hits | None = None
+        self._judged = False
         self._what_ifs: dict[tuple, WhatIf] = {}
         self._compared: tuple[Session, CompareCard] | None = None
 
@@ -190,6 +200,12 @@ class Session:
             self._legends[colour] = legend(self, colour)
         return self._legends[colour]
 
+    def prepare(self) -> None:
+        """Load what the next picture needs and the first one of a kept trace did without."""
+        if self.trace.store is not None:
+            t0, t1 = self.home
+            self.timeline.frame(Viewport(t0, t0 + (t1 - t0) // 8, PREPARED))
+
     def overview(self, columns: int) -> Overview:
         """How busy each engine is over the whole trace."""
         return self.timeline.overview(self.extent, columns)
@@ -207,7 +223,17 @@ class Session:
 
     @cached_property
     def _verdicts(self) -> tuple[VerdictCard, ...]:
-        return (self.verdict, *(self.tables.judged(region) for region in self.tables.tree[:MOST_ROWS]))
+        return (self.verdict, *self.tables.verdicts)
+
+    @property
+    def judged(self) -> bool:
+        """Whether verdicts, regions and the roofline are there, or come before anybody waits for them."""
+        return len(self.trace.instructions) < PROMPT or self._judged or known(self.trace, JUDGED)
+
+    def judge(self) -> None:
+        """Find all that `judged` tells of."""
+        answer(self.trace, JUDGED, int, lambda: len(self.verdicts()) + len(self.regions()) + len(self.dots()))
+        self._judged = True
 
     def verdicts(self) -> tuple[VerdictCard, ...]:
         """On the whole trace, then on each region of its tree."""
@@ -216,6 +242,9 @@ class Session:
     def engine_rows(self, t0_ps: int | None = None, t1_ps: int | None = None) -> tuple[EngineRow, ...]:
         """How long each engine worked; in the kernel window when none is given."""
         low, high = self.window
+        if t0_ps is None and t1_ps is None:
+            kind = tuple[EngineRow, ...]
+            return answer(self.trace, f"engines.{low}.{high}", kind, lambda: self.tables.engines(low, high))
         return self.tables.engines(low if t0_ps is None else t0_ps, high if t1_ps is None else t1_ps)
 
     def waits(self, t0_ps: int | None = None, t1_ps: int | None = None) -> tuple[Waiting, ...]:
@@ -243,7 +272,8 @@ class Session:
     def roofline(self, level: str = "regions") -> Chart:
         """The roofline as data. level : kernels, regions or lines"""
         if level not in self._charts:
-            self._charts[level] = chart(self.trace, level=level)
+            find = partial(chart, self.trace, level=level)
+            self._charts[level] = answer(self.trace, f"roofline.{level}", Chart, find)
         return self._charts[level]
 
     def dots(self, level: str = "regions") -> tuple[Dot, ...]:

@@ -13,6 +13,7 @@ from trnprof.machine import Machine
 from trnprof.regions import Region, by_region, by_source_line, selection, whole
 from trnprof.roofline import Point, place
 from trnprof.view import format as words
+from trnprof.view.answers import answer
 from trnprof.view.palette import BOUND_GLYPHS, BOUNDS, NEUTRAL, bound_colour
 from trnprof.view.records import (
     AreaCard,
@@ -29,6 +30,9 @@ from trnprof.view.records import (
 from trnprof.view.timeline import Timeline
 from trnprof.view.tracks import Row
 from trnprof.work import Index
+
+VERDICT = "verdict"
+"""Name of the answer on the whole trace."""
 
 MOST_ROWS = 500
 """Regions and lines that are judged and listed, the longest; the rest are counted."""
@@ -54,7 +58,13 @@ class Tables:
     @cached_property
     def verdict(self) -> VerdictCard:
         """On the whole trace."""
-        return self.judged(whole(self.trace, self.index))
+        return answer(self.trace, VERDICT, VerdictCard, lambda: self.judged(whole(self.trace, self.index)))
+
+    @cached_property
+    def verdicts(self) -> tuple[VerdictCard, ...]:
+        """On the regions of the tree."""
+        kind = tuple[VerdictCard, ...]
+        return answer(self.trace, "verdicts", kind, lambda: tuple(map(self.judged, self.tree[:MOST_ROWS])))
 
     def judged(self, region: Region) -> VerdictCard:
         return self._card(judge(self.index, self.machine, region))
@@ -165,6 +175,9 @@ class Tables:
     @cached_property
     def regions(self) -> tuple[RegionRow, ...]:
         """The tree as a table, in its order; of a large one the longest regions only."""
+        return answer(self.trace, "regions", tuple[RegionRow, ...], self._regions)
+
+    def _regions(self) -> tuple[RegionRow, ...]:
         longest = sorted(self.tree, key=lambda region: -region.work.time_ps)[:MOST_ROWS]
         kept = {id(region) for region in longest}
         return tuple(self._region(region) for region in self.tree if id(region) in kept)
@@ -192,7 +205,8 @@ class Tables:
     @cached_property
     def source_lines(self) -> tuple[SourceRow, ...]:
         """Source lines, the longest first."""
-        return tuple(self._line(region) for region in self.lines[:MOST_ROWS])
+        kind = tuple[SourceRow, ...]
+        return answer(self.trace, "lines", kind, lambda: tuple(map(self._line, self.lines[:MOST_ROWS])))
 
     def _line(self, region: Region) -> SourceRow:
         verdict = judge(self.index, self.machine, region)

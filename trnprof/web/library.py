@@ -6,10 +6,13 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Timer
 
 from sim.errors import InputError
 from trnprof.view import Session
+
+AFTERWARDS = 1.0
+"""Seconds after which that is loaded which the first picture did without."""
 
 KEPT = 8
 """Open traces; the one not asked for longest is closed."""
@@ -60,6 +63,9 @@ class Library:
             if found is None:
                 found = self._opened(base, settings)
                 self._keep(name, found)
+                later = Timer(AFTERWARDS, found.prepare)
+                later.daemon = True
+                later.start()
             return found
 
     def _opened(self, base: str, settings: str) -> Session:
