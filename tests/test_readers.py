@@ -481,7 +481,6 @@ BAD_FILES = {
     "broken": (b'{"instruction": [}', "the JSON is not valid at byte 17"),
     "list": (b"[1, 2]", "a timeline without slices and counters"),
     "chrome": (b'{"traceEvents": []}', "a timeline without slices and counters"),
-    "summary": (b'{"n_12ab": {"total_time": 1}}', "a summary (summary-json)"),
     "other": (b'{"name": "x"}', "JSON without instruction and DMA rows; it has name"),
     "no rows": (b'{"instruction": [], "dma": []}', "JSON without instruction and DMA rows"),
     "wrong table": (b'{"instruction": {"id": 1}}', "table `instruction` is a dict"),

@@ -56,7 +56,9 @@ class EngineUse:
 
 
 def summarize(trace: Trace) -> dict[str, Any]:
-    """Metrics of the whole trace: seconds, bytes, FLOPs, fractions."""
+    """Metrics of the whole trace: seconds, bytes, FLOPs, fractions; of a profile without rows what it says itself."""
+    if _is_summary(trace):
+        return dict(trace.meta.summary)
     metrics: dict[str, Any] = {}
     total = total_ps(trace) / SECOND_PS
     metrics["total_time"] = total
@@ -74,6 +76,11 @@ def summarize(trace: Trace) -> dict[str, Any]:
     return metrics
 
 
+def _is_summary(trace: Trace) -> bool:
+    """Whether a profile has metrics alone."""
+    return bool(trace.meta.summary) and not any(len(table) for _, table in trace.tables())
+
+
 _SHARES_OF_TOTAL = (
     *(f"{engine.name.lower()}_engine_active_time" for engine in _ENGINES),
     "dma_active_time",
@@ -89,7 +96,12 @@ def total_ps(trace: Trace) -> int:
 
 
 def engines(trace: Trace) -> list[EngineUse]:
-    """Use of each engine over the window: compute engines, Sync, DMA, and collectives where there are any."""
+    """Use of each engine over the window: compute engines, Sync, DMA, and collectives where there are any.
+
+    Of a profile without rows nothing is told.
+    """
+    if _is_summary(trace):
+        return []
     window = trace.meta.window
     uses = [_use(trace, engine, window) for engine in (*_ENGINES, Engine.DMA, Engine.COLLECTIVE, Engine.OTHER)]
     return [use for use in uses if use.instructions or use.engine in _ENGINES or use.engine == Engine.DMA]

@@ -29,7 +29,7 @@ def execute(args: Namespace) -> int:
     from sim.errors import InputError
     from trnprof.view.search import search
 
-    trace = opening.open_trace(args.trace, args.strict)
+    trace = opening.open_trace(args.trace, args.strict, args.columns)
     hits = search(trace, args.pattern)
     if hits.error:
         raise InputError(f"{args.pattern}: not a regular expression: {hits.error}")

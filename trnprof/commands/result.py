@@ -140,7 +140,7 @@ def _engines(trace: Trace) -> str:
         for use in engines(trace)
         if use.instructions
     ]
-    return columns(rows, frozenset((1, 2, 3)))
+    return columns(rows, frozenset((1, 2, 3))) if len(rows) > 1 else ""
 
 
 def _facts(trace: Trace, whole: Verdict, kept: str | None) -> str:

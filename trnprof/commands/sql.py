@@ -32,7 +32,7 @@ def execute(args: Namespace) -> None:
     """
     from trnprof.sql import query
 
-    answer = query(opening.open_trace(args.trace, args.strict), args.query or _DESCRIBE)
+    answer = query(opening.open_trace(args.trace, args.strict, args.columns), args.query or _DESCRIBE)
     if args.json:
         emit_json([{name: _plain(value) for name, value in row.items()} for row in answer.to_pylist()])
     elif args.csv:

@@ -18,7 +18,7 @@ def execute(args: Namespace) -> None:
     TRACE is a trace directory, Neuron Explorer Parquet, a profile JSON, a Chrome or a Perfetto trace. What could not
     be read of it is said on stderr.
     """
-    trace = opening.open_trace(args.trace, args.strict)
+    trace = opening.open_trace(args.trace, args.strict, args.columns)
     if args.json:
         emit_json(result.record(trace))
     else:

@@ -27,7 +27,7 @@ def execute(args: Namespace) -> None:
     from trnprof import words
     from trnprof.ranking import default_key, rank
 
-    trace = opening.open_trace(args.trace, args.strict)
+    trace = opening.open_trace(args.trace, args.strict, args.columns)
     by = args.by or default_key(trace)
     ranks = rank(trace, by, args.limit)
     if args.json:

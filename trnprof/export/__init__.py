@@ -1,9 +1,10 @@
 """A trace in other formats.
 
-csv  : the columns that the trace has, text and enumerations as words, times in ps; one file a table, or only the
-       instructions where the path ends in .csv
+csv  : the columns that the trace has, text and enumerations as words, times in ps; one file a table and the meta as
+       JSON, or only the instructions where the path ends in .csv
 json : one object, `meta` and `tables`; a table is an object of equally long lists
 perfetto, chrome : tracks of slices with counters and flows, for general viewers
+sqlite, duckdb : one database file with the tables and views that `trnprof.sql` answers from
 parquet : Neuron Explorer's tables with ours beside them (`sim.tracefile`)
 """
 
@@ -17,30 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sim.errors import InputError, UnsupportedError
-from sim.trace import ENGINE_NAMES, EdgeKind, Memory, QueueType, RegionKind, Table, Trace, Wait
+from sim.trace import Table, Trace
+from trnprof.readers.enumerations import WORDS
+from trnprof.readers.tables import META
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-WORDS: dict[str, tuple[str, ...]] = {
-    "instructions.engine": ENGINE_NAMES,
-    **{
-        column: tuple(member.name for member in kind)
-        for column, kind in {
-            "instructions.wait": Wait,
-            "transfers.wait": Wait,
-            "transfers.queue_type": QueueType,
-            "transfers.source_memory": Memory,
-            "transfers.dest_memory": Memory,
-            "packets.queue_type": QueueType,
-            "edges.kind": EdgeKind,
-            "regions.kind": RegionKind,
-            "tensors.memory": Memory,
-            "allocations.memory": Memory,
-        }.items()
-    },
-}
-"""The words behind the codes of a column."""
 
 
 def export(trace: Trace, to: str, path: str | Path) -> list[Path]:
@@ -68,7 +51,10 @@ def _write_csv(trace: Trace, path: Path) -> list[Path]:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file", remedy="name a folder, or a .csv file for the instructions alone")
     path.mkdir(parents=True, exist_ok=True)
-    return [_csv_file(trace, name, path / f"{name}.csv") for name, table in trace.tables() if len(table)]
+    made = [_csv_file(trace, name, path / f"{name}.csv") for name, table in trace.tables() if len(table)]
+    with _replacing(path / META) as file:
+        file.write(_encoded(asdict(trace.meta)))
+    return [*made, path / META]
 
 
 def _csv_file(trace: Trace, name: str, path: Path) -> Path:
@@ -80,15 +66,19 @@ def _csv_file(trace: Trace, name: str, path: Path) -> Path:
 
 
 def _write_json(trace: Trace, path: Path) -> list[Path]:
-    import msgspec
-
     document = {
         "meta": asdict(trace.meta),
         "tables": {name: arrow(trace, name, table).to_pydict() for name, table in trace.tables()},
     }
     with _replacing(path) as file:
-        file.write(msgspec.json.encode(document, enc_hook=_plain))
+        file.write(_encoded(document))
     return [path]
+
+
+def _encoded(value: Any) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(value, enc_hook=_plain)
 
 
 def _write_perfetto(trace: Trace, path: Path) -> list[Path]:
@@ -107,12 +97,32 @@ def _write_chrome(trace: Trace, path: Path) -> list[Path]:
     return [path]
 
 
+def _write_sqlite(trace: Trace, path: Path) -> list[Path]:
+    from trnprof.export import database
+
+    with _replacing(path) as file:
+        database.write_sqlite(trace, Path(file.name))
+    return [path]
+
+
+def _write_duckdb(trace: Trace, path: Path) -> list[Path]:
+    from trnprof.export import database
+
+    with _replacing(path) as file:
+        # DuckDB takes no file that is there already, even an empty one.
+        os.unlink(file.name)
+        database.write_duckdb(trace, Path(file.name))
+    return [path]
+
+
 WRITERS: dict[str, Callable[[Trace, Path], list[Path]]] = {
     "perfetto": _write_perfetto,
     "chrome": _write_chrome,
     "parquet": _write_parquet,
     "csv": _write_csv,
     "json": _write_json,
+    "sqlite": _write_sqlite,
+    "duckdb": _write_duckdb,
 }
 
 

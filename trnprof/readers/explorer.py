@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sim.errors import InputError
+from sim.explorer.columns import schema
 from sim.trace import NONE, EdgeKind, Engine, Meta, QueueType, Strings, Trace
-from trnprof.readers import system
+from trnprof.readers import system, unpack
 from trnprof.readers.assemble import assemble
 from trnprof.readers.clock import LIMIT_PS, Clock, choose_clock
 from trnprof.readers.draft import EDGE_KINDS, ENGINES, QUEUE_TYPES, Columns, Draft, lookup, size
@@ -119,6 +121,30 @@ def read(folder: Path) -> Trace:
     _tell(source, receipt)
     trace = assemble(draft, header, tuple(f"The profile warns: {text}" for text in told))
     return with_extra(trace, source, "Instruction", draft.instructions[_ROW])
+
+
+def csv_tables(folder: Path) -> dict[str, Path]:
+    """The tables of a folder that Explorer exported as CSV; empty when it has none that is shown."""
+    found = {entry.stem: entry for entry in sorted(folder.glob("*.csv")) if entry.stem in schema()}
+    return found if found.keys() & {"Instruction", "DmaPacket", system.EVENTS} else {}
+
+
+def read_csv(tables: dict[str, Path], path: str) -> Trace:
+    """The trace of Explorer's tables as CSV files, by table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    folder = unpack.temporary()
+    for table, file in tables.items():
+        try:
+            with unpack.opened(file) as source:
+                found = csv.read_csv(unpack.Stream(source), parse_options=csv.ParseOptions(newlines_in_values=True))
+        except pa.ArrowException as fault:
+            raise InputError(f"{file}: damaged: {str(fault).splitlines()[0]}") from None
+        pq.write_table(found, folder / f"{table}.parquet")
+    trace = read(folder)
+    return replace(trace, meta=replace(trace.meta, source=path))
 
 
 def _tell(source: Source, receipt: Receipt) -> None:

@@ -122,7 +122,7 @@ def opened(path: Path) -> Iterator[Source]:
             if found is None:
                 break
             name, undo = found
-            source = Source(undo(_Raw(source)), path, (*source.codecs, name), limit)
+            source = Source(undo(Stream(source)), path, (*source.codecs, name), limit)
         yield source
 
 
@@ -131,7 +131,7 @@ def allowed(path: Path) -> int:
     return min(LIMIT, max(SMALL, EXPANSION * path.stat().st_size))
 
 
-class _Raw(io.RawIOBase):
+class Stream(io.RawIOBase):
     """A source as a file object for the next layer."""
 
     def __init__(self, source: Source) -> None:
@@ -155,13 +155,19 @@ def is_archive(head: bytes) -> bool:
     return head.startswith(ZIP) or head[257:262] == b"ustar"
 
 
+def temporary() -> Path:
+    """A folder that goes when the program ends."""
+    folder = Path(tempfile.mkdtemp(prefix="trnprof-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def unpacked(path: Path, source: Source) -> Path:
     """A temporary folder with the files of a zip or tar archive; it goes when the program ends.
 
     errors : InputError where a name leads out of the archive, or it unpacks to more than is allowed
     """
-    folder = Path(tempfile.mkdtemp(prefix="trnprof-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = temporary()
     left = allowed(path)
     try:
         for number, (name, file) in enumerate(members(path, source)):
@@ -190,7 +196,7 @@ def members(path: Path, source: Source) -> Iterator[tuple[str, IO[bytes]]]:
                     with archive.open(member) as file:
                         yield member.filename, file
         return
-    with tarfile.open(fileobj=io.BufferedReader(_Raw(source), CHUNK), mode="r|") as archive:
+    with tarfile.open(fileobj=io.BufferedReader(Stream(source), CHUNK), mode="r|") as archive:
         for entry in archive:
             if entry.isreg():
                 yield entry.name, archive.extractfile(entry)
@@ -203,7 +209,7 @@ def listed(path: Path, source: Source) -> Iterator[tuple[str, int]]:
             with zipfile.ZipFile(path) as archive:
                 yield from ((member.filename, member.file_size) for member in archive.infolist()[:MEMBERS])
             return
-        with tarfile.open(fileobj=io.BufferedReader(_Raw(source), CHUNK), mode="r|") as archive:
+        with tarfile.open(fileobj=io.BufferedReader(Stream(source), CHUNK), mode="r|") as archive:
             yield from ((entry.name, entry.size) for entry in islice(archive, MEMBERS) if entry.isreg())
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as fault:
         raise InputError(f"{path}: the archive is damaged: {fault}") from None
