@@ -30,6 +30,7 @@ from trnprof.commands import (
     top,
     tui,
     validate,
+    watch,
     web,
     what_if,
 )
@@ -49,6 +50,7 @@ COMMANDS: dict[str, ModuleType] = {
     "report": report,
     "tui": tui,
     "web": web,
+    "watch": watch,
     "top": top,
     "grep": grep,
     "sql": sql,
