@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sim import stages
 from sim.compiler import Options
 from sim.dependences import Dependences
 from sim.errors import InputError, UnsupportedError
@@ -120,6 +121,7 @@ def described(device: Device, call: str, layouts: tuple[Layout, ...], asked: tup
     """The form of a call on a device."""
     from sim.engines import OPS
 
+    stages.pause()
     if call not in OPS:
         raise UnsupportedError(f"{call}: this version has no such instruction", remedy="emulate the kernel again")
     try:
@@ -144,10 +146,16 @@ def _timed(program: Program, options: Options, ideal: Ideal) -> Trace:
     from sim import compiler, dependences, schedule
     from sim.record import record
 
-    rewritten, placement = schedule.placed(compiler.rewrite(program, options), options)
+    rewritten = compiler.rewrite(program, options)
+    stages.pause()
+    rewritten, placement = schedule.placed(rewritten, options)
+    stages.pause()
     found = _fewer(dependences.find(rewritten, placement), ideal)
     cheaper = replace(rewritten, forms=tuple(_cheaper(form, ideal) for form in rewritten.forms))
-    made = record(schedule.time(cheaper, placement, found, options))
+    stages.pause()
+    timed = schedule.time(cheaper, placement, found, options)
+    stages.pause()
+    made = record(timed)
     return replace(made, recorded=lambda: Recording(program, options))
 
 

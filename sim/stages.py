@@ -1,7 +1,8 @@
-"""What a launch is at, for whoever shows it to people who wait."""
+"""What a launch is at, for whoever shows it to people who wait, and where they may give it up."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,3 +40,24 @@ def enter(stage: Stage | None) -> None:
     """Say what begins now; None when nothing does."""
     for watcher in _watchers:
         watcher(stage)
+
+
+_asked = threading.local()
+
+
+@contextmanager
+def pausing(look: Callable[[], None]) -> Iterator[None]:
+    """Within, and in this thread, `look` is called between two steps of timing a program; what it raises ends that."""
+    before = getattr(_asked, "look", None)
+    _asked.look = look
+    try:
+        yield
+    finally:
+        _asked.look = before
+
+
+def pause() -> None:
+    """A step is over and the next one begins."""
+    look = getattr(_asked, "look", None)
+    if look is not None:
+        look()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from sim import stages
 from tests.synthetic import attention as captured
 from tests.test_tui import drive, screen, state, typed, until
 from tests.test_tui_painting import HOSTILE, after, compare, lines
@@ -144,8 +146,35 @@ def test_leaving_cancels_what_still_runs():
     begun = wishes.Wish("x=1", ({"x": "1"}, {"x": "2"}))
     from trnprof.tui import errands
 
-    assert errands.cancel(begun).over and "cancelled after 0 of 2" in errands.cancel(begun).progress
+    assert (
+        errands.cancel(begun).over
+        and begun.control.cancelled
+        and "cancelled after 0 of 2" in errands.cancel(begun).progress
+    )
     assert errands.cancel(None) is None
+
+
+def test_escape_gives_up_a_what_if_in_the_middle(monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(session: Session, settings: dict) -> None:
+        begun.set()
+        try:
+            while True:
+                stages.pause()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Session, "what_if", endless)
+
+    async def script(app, pilot) -> None:
+        await pilot.press("i", *typed("buffers"), "equals_sign", *typed("unlimited"), "enter")
+        await until(pilot, begun.is_set)
+        await pilot.press("escape")
+        await until(pilot, ended.is_set, 10)
+        assert state(app).screen == "timeline"
+
+    drive(script, trace=sample().trace)
 
 
 def test_another_trace_is_compared_by_its_path():

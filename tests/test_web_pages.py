@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sim import stages
 from sim.errors import InputError
 from tests.synthetic import attention as captured
 from tests.test_web import texts, walk
@@ -74,9 +75,25 @@ def test_a_cancelled_job_begins_no_further_run_and_takes_no_late_answer():
     number = jobs.begin([slow, lambda: ran.append(1)])
     begun.wait(10)
     jobs.cancel(number)
+    jobs.cancel(number)
     gate.set()
     state = finished(jobs, number)
     assert (state["cancelled"], state["found"], ran) == (True, [], [])
+
+
+def test_a_run_is_given_up_in_the_middle():
+    jobs, begun = Jobs(), threading.Event()
+
+    def endless() -> None:
+        begun.set()
+        while True:
+            stages.pause()
+
+    number = jobs.begin([endless, lambda: 1])
+    begun.wait(10)
+    jobs.cancel(number)
+    state = finished(jobs, number)
+    assert (state["cancelled"], state["found"], state["error"]) == (True, [], "")
 
 
 def test_a_fault_of_a_run_is_a_sentence():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from textual.message import Message
 from sim.errors import TrnprofError
 from trnprof.tui.wishes import Wish
 from trnprof.view import Session
+from trnprof.view.interruptible import Cancelled
 
 if TYPE_CHECKING:
     from trnprof.tui.app import TerminalApp
@@ -67,6 +69,7 @@ def suppose(app: TerminalApp, text: str) -> None:
         wish = Wish(text, tuple(session.suppositions(text)))
     except TrnprofError as fault:
         wish = Wish(text, error=str(fault), over=True)
+    cancel(app.scene.wish)
     app.scene = replace(app.scene, wish=wish)
     app.become(replace(app.scene.state, screen="what_if", overlay="", entry="", item=0))
     if not wish.over:
@@ -74,21 +77,23 @@ def suppose(app: TerminalApp, text: str) -> None:
 
 
 def _run(app: TerminalApp, session: Session, wish: Wish) -> None:
-    began = wish.began
     try:
         for settings in wish.asked:
-            if app.scene is None or app.scene.wish is None or app.scene.wish.began != began or app.scene.wish.over:
-                return
-            wish = wish.with_(session.what_if(settings))
+            wish = wish.with_(wish.control.run(partial(session.what_if, settings)))
             app.post_message(Wished(wish))
         app.post_message(Wished(replace(wish, over=True)))
+    except Cancelled:
+        return
     except TrnprofError as fault:
         app.post_message(Wished(replace(wish, error=str(fault), over=True)))
 
 
 def cancel(wish: Wish | None) -> Wish | None:
-    """Begin no further run, and take no answer from the one that is under way."""
-    return wish if wish is None or wish.over else replace(wish, over=True)
+    """Give up the run that is under way, and begin no further one."""
+    if wish is None or wish.over:
+        return wish
+    wish.control.cancel()
+    return replace(wish, over=True)
 
 
 def compare_wish(app: TerminalApp, wish: Wish, item: int) -> None:

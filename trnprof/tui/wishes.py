@@ -10,6 +10,7 @@ from trnprof.tui import ink
 from trnprof.tui.canvas import Canvas, clipped
 from trnprof.view import Session
 from trnprof.view import format as words
+from trnprof.view.interruptible import Interruptible
 from trnprof.view.paths import WhatIfCard
 
 STRONG = ink.TEXT | ink.BOLD
@@ -25,6 +26,7 @@ class Wish:
     error: str = ""
     began: float = field(default_factory=time.monotonic)
     over: bool = False
+    control: Interruptible = field(default_factory=Interruptible)
 
     def with_(self, card: WhatIfCard) -> Wish:
         return replace(self, found=(*self.found, card))

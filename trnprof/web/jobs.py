@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.errors import TrnprofError
+from trnprof.view.interruptible import Cancelled, Interruptible
 
 log = logging.getLogger("trnprof.web")
 
@@ -30,7 +31,11 @@ class Job:
     took: float | None = None
     found: list[Any] = field(default_factory=list)
     error: str = ""
-    cancelled: bool = False
+    control: Interruptible = field(default_factory=Interruptible)
+
+    @property
+    def cancelled(self) -> bool:
+        return self.control.cancelled
 
     @property
     def over(self) -> bool:
@@ -52,11 +57,9 @@ class Job:
         """One run after another, until the last or until it is cancelled."""
         try:
             for run in self.runs:
-                if self.cancelled:
-                    break
-                found = run()
-                if not self.cancelled:
-                    self.found.append(found)
+                self.found.append(self.control.run(run))
+        except Cancelled:
+            log.info("a job was cancelled after %d of %d runs", len(self.found), len(self.runs))
         except (TrnprofError, OSError) as fault:
             self.error = str(fault)
         except Exception as fault:
@@ -92,8 +95,8 @@ class Jobs:
             return self._jobs.get(number)
 
     def cancel(self, number: str) -> Job | None:
-        """Begin no further run, and take no answer from the one that is under way."""
+        """Give up the run that is under way, and begin no further one."""
         job = self.get(number)
         if job is not None and not job.over:
-            job.cancelled = True
+            job.control.cancel()
         return job
