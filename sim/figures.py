@@ -62,6 +62,8 @@ class Entry:
     unit: str
     follows: tuple[str, ...] = ()
     """Figures that it is proportional to; "/clock_vector": inversely."""
+    drawn_with: str = ""
+    """Figure of the same thing: where one is high in its spread, so is the other."""
 
 
 def read(name: str) -> Any:
@@ -73,7 +75,7 @@ def read(name: str) -> Any:
 def catalogue() -> dict[str, Entry]:
     """Every figure that a device may have, in printing order."""
     return {
-        id: Entry(id, group, entry["name"], entry["unit"], tuple(entry.get("follows", ())))
+        id: Entry(id, group, entry["name"], entry["unit"], tuple(entry.get("follows", ())), entry.get("drawn_with", ""))
         for group, entries in read("figures").items()
         for id, entry in entries.items()
     }

@@ -1,13 +1,16 @@
 """How sure an estimate is: the same program on many machines, the uncertain figures of each drawn from their spreads.
 
-Every figure that the times of the program depend on and that has a spread is drawn on its own from a triangular
-distribution: its value is the likeliest, nothing lies beyond its spread. Decisions of the compiler that nobody can know
-(`Options.alternatives`) are each taken the other way once, on the machine as it is.
+Every figure that the times of the program depend on and that has a spread is drawn once for a machine, from a
+triangular distribution: its value is the likeliest, nothing lies beyond its spread. Figures of one thing, as the rates
+of a DMA engine in either direction, are drawn together. Decisions of the compiler that nobody can know
+(`Options.alternatives`) are each taken the other way once, on the machine as it is. `sim.interval` makes intervals of
+these, and of what the model is known not to explain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,39 +20,15 @@ from sim.allocation import Placement
 from sim.compiler import Options
 from sim.dependences import Dependences
 from sim.errors import CapacityError, InputError
-from sim.figures import COUNTED_UNITS, SAMPLES, Figure
+from sim.figures import COUNTED_UNITS, SAMPLES, Figure, catalogue
+from sim.interval import Doubt, Interval, interval
 from sim.program import Program
 from sim.record import record
 from sim.retiming import Recording, on_device, recording, retime
 from sim.spec import Device
 from sim.trace import Trace
 
-LOW, HIGH = 10, 90
-"""Percentiles of an interval."""
-
-DISTRIBUTION = "triangular within each figure's spread, figures drawn independently"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate and what it may be instead; in one unit."""
-
-    value: float
-    """With every figure as it stands."""
-    low: float
-    """10 % of the samples are below; the value itself, where a spread goes one way only."""
-    high: float
-    least: float
-    """Of all samples and alternatives."""
-    most: float
-
-    @classmethod
-    def of(cls, value: float, samples: Iterable[float], others: Iterable[float] = ()) -> Interval:
-        """The interval of a value from its samples; `others` widen the full range only."""
-        drawn = np.array([value, *samples], float)
-        low, high = np.percentile(drawn[1:] if drawn.size > 1 else drawn, (LOW, HIGH))
-        whole = np.concatenate((drawn, np.fromiter(others, float)))
-        return cls(value, min(value, float(low)), max(value, float(high)), float(whole.min()), float(whole.max()))
+DISTRIBUTION = "triangular within each figure's spread; figures of one thing are drawn together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +53,8 @@ class ErrorBars:
     """Those drawn."""
     decisions: dict[str, float]
     """latency_ns under each decision taken the other way."""
+    doubt: Doubt
+    """Odds of the decisions, and what the model does not explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +84,20 @@ def error_bars(
         if each is not None:
             each(scenario)
         if scenario.decision:
-            others[scenario.decision] = _times(scenario.trace)
+            others[scenario.decision] = times(scenario.trace)
         else:
-            drawn.append(_times(scenario.trace))
-    own = _times(trace)
+            drawn.append(times(scenario.trace))
+    own, source = times(trace), recording(trace)
+    doubt = Doubt.of(source.program.device, source.options.generation)
     spans = [
-        None if own[k] is None else Interval.of(own[k], [d[k] for d in drawn], [o[k] for o in others.values()])
+        None if own[k] is None else interval(own[k], [d[k] for d in drawn], {n: o[k] for n, o in others.items()}, doubt)
         for k in range(len(own))
     ]
-    return ErrorBars(*spans, samples, seed, tuple(figures), {name: times[0] for name, times in others.items()})
+    latencies = {name: found[0] for name, found in others.items()}
+    return ErrorBars(*spans, samples, seed, tuple(figures), latencies, doubt)
 
 
-def _times(trace: Trace) -> tuple[float, float, float | None]:
+def times(trace: Trace) -> tuple[float, float, float | None]:
     """latency_ns, total_ns, benchmark_ns."""
     meta = trace.meta
     benchmark = None if meta.benchmark_ps is None else meta.benchmark_ps / 1e3
@@ -134,7 +117,7 @@ def scenarios(trace: Trace, samples: int, seed: int, figures: dict[str, Figure])
     random = np.random.default_rng(seed)
     compiled = _compiled(source.program, source.options, None)
     for _ in range(samples):
-        machine = source.program.device.replace({id: draw(figure, random) for id, figure in figures.items()})
+        machine = source.program.device.replace(draw(figures, random))
         compiled = _compiled(on_device(source.program, machine), source.options, compiled)
         yield Scenario("", _trace(source, compiled, trace, machine))
     for decision, options in source.options.alternatives().items():
@@ -145,10 +128,24 @@ def scenarios(trace: Trace, samples: int, seed: int, figures: dict[str, Figure])
         yield Scenario(decision, _trace(replace(source, options=options), other, trace, source.program.device))
 
 
-def draw(figure: Figure, random: np.random.Generator) -> float:
-    """A value of a figure within its spread."""
+def draw(figures: Mapping[str, Figure], random: np.random.Generator) -> dict[str, float]:
+    """A value of each figure within its spread; figures of one thing lie equally far in theirs."""
+    entries, depth = catalogue(), {}
+    for id in figures:
+        depth.setdefault(entries[id].drawn_with or id, random.random())
+    return {id: within(figure, depth[entries[id].drawn_with or id]) for id, figure in figures.items()}
+
+
+def within(figure: Figure, share: float) -> float:
+    """The value below which a share of a figure's triangular distribution lies."""
     low, high = figure.spread
-    return float(random.triangular(low, min(max(figure.value, low), high), high)) if low < high else low
+    if low >= high:
+        return low
+    likeliest = min(max(figure.value, low), high)
+    before = (likeliest - low) / (high - low)
+    if share < before:
+        return low + math.sqrt(share * (high - low) * (likeliest - low))
+    return high - math.sqrt((1 - share) * (high - low) * (high - likeliest))
 
 
 def _compiled(program: Program, options: Options, before: _Compiled | None) -> _Compiled:

@@ -374,7 +374,7 @@ def _caption(trace: Trace, roofs: Machine, baseline: Trace | None, others: Seque
         "FLOPs are the algorithm's: transposes and second fp32 passes are not counted",
         f"Roofs: {roofs.title}, {'one core' if roofs.cores == 1 else f'{roofs.cores} cores'}"
         + (f"; {hbm.name}: {hbm.note}" if hbm and hbm.note else ""),
-        *(["Whiskers: 80 % of the runs with figures drawn from their spreads"] if meta.error_bars else []),
+        *(["Whiskers: 80 % of what the time may be, by figures, compiler and model"] if meta.error_bars else []),
         *(
             [f"For comparison: {words.listing([f'all of one {c.note}' for c in others if c.kind == 'memory'])}"]
             if others

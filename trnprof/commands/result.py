@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trnprof.commands.streams import columns, wrapped
@@ -76,9 +76,17 @@ def _verdict(trace: Trace, whole: Verdict) -> str:
     head = [
         f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
         lead(whole, meta),
-        *([wrapped(meta.error_bars["verdict"]["sentence"], "  · ")] if meta.error_bars else []),
+        *(wrapped(sentence, "  · ") for sentence in _sure(meta)),
     ]
     return "\n".join(head + [wrapped(item.sentence, "  · ") for item in whole.evidence if tells(item, whole)])
+
+
+def _sure(meta: Meta) -> Iterator[str]:
+    """How sure the verdict is, and what the error bars are made of."""
+    bars = meta.error_bars
+    if bars:
+        yield bars["verdict"]["sentence"]
+        yield from filter(None, (bars.get("sentence"),))
 
 
 def lead(whole: Verdict, meta: Meta) -> str:

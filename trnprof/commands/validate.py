@@ -10,6 +10,7 @@ from trnprof.commands.streams import columns, emit, emit_json, say, wrapped
 
 if TYPE_CHECKING:
     from trnprof.validation import Report
+    from trnprof.validation.coverage import Coverage
     from trnprof.validation.score import Comparison, Total
 
 IDS_SHOWN = 4
@@ -96,6 +97,8 @@ def _parts(report: Report) -> Iterator[str]:
     head = ("", "compared", "MAPE", "bias", "within 10 %", "worst", "", "in interval")
     lines = [_total(result) for _, result in report.totals()]
     yield "totals\n" + columns([head, *lines], frozenset((1, 2, 3, 4, 5, 7)))
+    if report.coverage is not None:
+        yield _coverage(report.coverage)
     pairs = report.agreement()
     if pairs.pairs:
         turned = "".join(f"\n{wrapped(text, '  · ')}" for text in pairs.disagreed)
@@ -109,6 +112,27 @@ def _kernel(row: Comparison) -> tuple[str, ...]:
 
     inside = "" if row.low is None else f"{words.time(row.low * 1e3)}–{words.time(row.high * 1e3)}"
     return row.id, words.time(row.measured * 1e3), f"~{words.time(row.estimate * 1e3)}", _signed(row.error), inside
+
+
+def _coverage(found: Coverage) -> str:
+    """How often intervals hold, and what they are made from."""
+    head = (
+        f"intervals that claim {found.claimed:.0%}: {found.published:.0%} of {found.measurements} measurements are "
+        f"inside as shown, {found.left_out:.0%} where each kernel's is made from the others alone"
+    )
+    outside = wrapped(f"outside then: {', '.join(found.outside)}", "  · ") if found.outside else ""
+    spreads = [
+        (f"model, {each.generation} API", f"{each.found:.1%}", f"{each.published:.1%}", f"{each.kernels}",
+         f"{each.least:.1%} to {each.most:.1%} with one left out")
+        for each in found.spreads
+    ]  # fmt: skip
+    odds = [
+        (f"{each.decision} otherwise", f"{each.found:.0%}", "" if each.published is None else f"{each.published:.0%}",
+         str(each.kernels), "")
+        for each in found.odds
+    ]  # fmt: skip
+    table = columns([("", "found", "in use", "kernels", ""), *spreads, *odds], frozenset((1, 2, 3)))
+    return "\n".join(part for part in (wrapped(head, ""), outside, table) if part)
 
 
 def _bounds(rows: list[Comparison]) -> str:

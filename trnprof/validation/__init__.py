@@ -10,6 +10,7 @@ from typing import Any
 
 from sim.errors import InputError
 from trnprof.validation import collectives, instructions, kernels, peers, published, transfers
+from trnprof.validation.coverage import Coverage, coverage
 from trnprof.validation.score import Agreement, Comparison, Skipped, Total, agreement, total
 
 LEVELS = {
@@ -40,6 +41,8 @@ class Report:
 
     rows: tuple[Comparison, ...]
     skipped: tuple[Skipped, ...]
+    coverage: Coverage | None = None
+    """Where intervals of several kernels were asked for."""
 
     def of(self, level: str) -> list[Comparison]:
         return [row for row in self.rows if row.level == level]
@@ -57,6 +60,7 @@ class Report:
         return {
             "totals": [asdict(result) for _, result in self.totals()],
             "agreement": asdict(self.agreement()),
+            "coverage": self.coverage and asdict(self.coverage),
             "rows": [row.to_json() for row in self.rows],
             "skipped": [asdict(each) for each in self.skipped],
         }
@@ -74,7 +78,7 @@ def validate(
     folders  : checkouts of the public repositories whose kernels were measured; our own kernels run always
     profiles : a folder of captured profiles; the kept medians of captured instructions are compared always
     only     : a regular expression; records whose id does not match are left out
-    samples  : machines on which each kernel that is not too long is timed for its interval; 0 for none
+    samples  : machines on which each kernel is timed for its interval, fewer where it is long; 0 for none
     done     : is told of each record and profile when it has been compared
     raises   : InputError where `only` is no regular expression or no record's id matches
     """
@@ -89,7 +93,7 @@ def validate(
     if not only:
         outcomes += _details(folders, profiles, done)
     rows = tuple(each for each in outcomes if isinstance(each, Comparison))
-    return Report(rows, tuple(each for each in outcomes if isinstance(each, Skipped)))
+    return Report(rows, tuple(each for each in outcomes if isinstance(each, Skipped)), coverage(bench.cases))
 
 
 def _wanted(only: str) -> list[published.Record]:

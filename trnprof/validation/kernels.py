@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, TrnprofError
 from trnprof.home import data_dir
+from trnprof.validation.coverage import Case
 from trnprof.validation.published import Call, Record, Tensor
 from trnprof.validation.score import Comparison, Skipped
 
 if TYPE_CHECKING:
     from sim import Run
+    from sim.interval import Doubt
     from trnprof.bounds import Verdict
 
 OURS = "traces/"
@@ -49,10 +51,26 @@ PREAMBLE_COUNTED = re.compile(r"neuron-profile total_time \(single run")
 MEASURED = "; measured: "
 """Between our bound class and those that agree with the measurement."""
 
-INTERVAL_LIMIT = 10_000
-"""Instructions up to which a kernel is timed on other machines too."""
+SHORT = 10_000
+"""Instructions up to which a kernel is timed on as many machines as are asked for; a longer one on fewer."""
+
+FEWEST = 4
+"""Machines on which any kernel is timed."""
+
+TIMES = ("latency_ns", "total_ns", "benchmark_ns")
+"""In the order of `sim.spread.times`."""
 
 Outcome = Comparison | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """What intervals are made from; each time by the names of `Result.times`."""
+
+    generation: str
+    drawn: Sequence[Mapping[str, float]]
+    others: Mapping[str, Mapping[str, float]]
+    doubt: Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +78,8 @@ class Result:
     """What one run gave."""
 
     times: Mapping[str, float]
-    """total_ns, benchmark_ns, latency_ns"""
-    intervals: Mapping[str, tuple[float, float]]
+    """By the names of `TIMES`."""
+    bars: Bars | None
     summary: Mapping[str, Any]
     verdict: Verdict
 
@@ -73,6 +91,8 @@ class Bench:
         """samples : machines on which a kernel is timed for its interval; 0 for none"""
         self.folders = folders
         self.samples = samples
+        self.cases: list[Case] = []
+        """Of the published kernels that were timed, what their intervals are made from."""
         self._known: dict[Call, Result] = {}
 
     def compare(self, record: Record) -> list[Outcome]:
@@ -91,7 +111,10 @@ class Bench:
         except TrnprofError as error:
             yield Skipped(id, str(error))
             return
-        yield _time(record, call, id, result)
+        case = _case(record, call, id, result)
+        if case is not None and call is record.run:
+            self.cases.append(case)
+        yield _time(record, call, id, result, case)
         yield from _counters(record, call, id, result)
         yield from _bound(record, call, id, result)
 
@@ -178,22 +201,41 @@ def _result(run: Run, samples: int) -> Result:
     from trnprof.bounds import classify
     from trnprof.summary import summarize
 
-    times = {name: getattr(run, name) for name in ("total_ns", "benchmark_ns", "latency_ns")}
-    return Result(times, _intervals(run, times, samples), summarize(run.trace), classify(run.trace)[0])
+    times = {name: getattr(run, name) for name in TIMES}
+    return Result(times, _bars(run, samples) if samples else None, summarize(run.trace), classify(run.trace)[0])
 
 
-def _intervals(run: Run, times: Mapping[str, float], samples: int) -> dict[str, tuple[float, float]]:
-    """Of each time; none where a kernel is too long to be timed again and again."""
-    import sim
+def _bars(run: Run, samples: int) -> Bars:
+    from sim import spread
 
-    if not samples or len(run.program) > INTERVAL_LIMIT:
-        return {}
-    bars = sim.error_bars(run, samples)
-    return {name: (bar.low, bar.high) for name in times if (bar := getattr(bars, name)) is not None}
+    drawn: list[Mapping[str, float]] = []
+    others: dict[str, Mapping[str, float]] = {}
+
+    def note(scenario: spread.Scenario) -> None:
+        found = dict(zip(TIMES, spread.times(scenario.trace), strict=True))
+        if scenario.decision:
+            others[scenario.decision] = found
+        else:
+            drawn.append(found)
+
+    machines = max(min(samples, FEWEST), min(samples, samples * SHORT // len(run.program)))
+    bars = spread.error_bars(run, machines, each=note)
+    return Bars(run.trace.recorded().options.generation, drawn, others, bars.doubt)
 
 
-def _time(record: Record, call: Call, id: str, result: Result) -> Comparison:
-    low, high = result.intervals.get(call.compare, (None, None))
+def _case(record: Record, call: Call, id: str, result: Result) -> Case | None:
+    """What the interval of a time is made from."""
+    bars, name = result.bars, call.compare
+    if bars is None:
+        return None
+    drawn = tuple(times[name] for times in bars.drawn)
+    others = {decision: times[name] for decision, times in bars.others.items()}
+    return Case(id, call.file, bars.generation, record.value_ns, result.times[name], drawn, others, bars.doubt)
+
+
+def _time(record: Record, call: Call, id: str, result: Result, case: Case | None) -> Comparison:
+    bar = None if case is None else case.interval(case.published)
+    low, high = (None, None) if bar is None else (bar.low, bar.high)
     estimate, own = result.times[call.compare], call is record.ours
     families = () if own else record.families
     level = "kernel" if not own else "our kernel"

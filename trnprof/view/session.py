@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ class Session:
                 self.extent[1] - self.extent[0],
             ),
             counted=self._counted(),
-            notes=tuple(words.plain(note, 400) for note in meta.notes),
+            notes=tuple(words.plain(note, 400) for note in (*meta.notes, *self._sure())),
             findings=tuple(words.plain(finding.sentence, 400) for finding in meta.findings),
             missing=missing(self.trace),
         )
@@ -160,6 +160,12 @@ class Session:
             parts.append(words.plural(len(self.trace.packets), "packet"))
         aside = self.trace.meta.quarantined
         return ", ".join([*parts, f"{words.plural(aside, 'row')} set aside" if aside else "0 dropped"])
+
+    def _sure(self) -> Iterator[str]:
+        """What the error bars are made of and how sure the verdict is, where the trace has some."""
+        bars = self.trace.meta.error_bars
+        if bars:
+            yield from filter(None, (bars.get("sentence"), bars["verdict"]["sentence"]))
 
     def _within(self, time: str, name: str) -> str:
         """A time of the whole trace with its error bars, where there are some."""
