@@ -121,7 +121,8 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
     state = _state(program, placement, found, options)
     if jit.run(*state) < len(program):
         raise _deadlock(program, found, state.times[:, jit.START] < 0)
-    times, links = state.times.T, state.links.T
+    times = state.times.T
+    link = times[jit.LINK]
     log = state.log[: state.shared[jit.LOGGED]]
     return Schedule(
         program=program,
@@ -133,8 +134,8 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
         done=times[jit.DONE],
         ready=times[jit.READY],
         wait_ps=times[jit.WAIT],
-        wait=links[jit.CAUSE].astype(np.int8),
-        bind=links[jit.BIND].astype(np.int32),
+        wait=(link >> jit.CAUSE & jit.ONE_FORM // jit.ONE_CAUSE - 1).astype(np.int8),
+        bind=link.astype(np.int32),  # its lower half: -1 for NONE
         transfers=Transfers(*state.transfers),
         table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
         clocks=log[log[:, jit.L_KIND] == jit.CLOCK][:, [jit.L_TIME, jit.L_SUBJECT, jit.L_WAIT]],
@@ -143,10 +144,9 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
 
 
 class State(NamedTuple):
-    """The arguments of the event loop, in its order; int64 but for `links` and `lists`, uint32."""
+    """The arguments of the event loop, in its order; int64 but for `lists`, uint32."""
 
     times: np.ndarray
-    links: np.ndarray
     lists: np.ndarray
     queues: np.ndarray
     heaps: np.ndarray
@@ -165,20 +165,19 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
     uses = np.bincount(program.form, minlength=len(forms))
     moves = int(uses @ forms[:, jit.F_DMA])
     index = np.uint32 if n < EDGE_ROOM else np.int64
-    times, links = np.zeros((n, jit.TIMES), np.int64), np.zeros((n, jit.LINKS), index)
+    times = np.zeros((n, jit.TIMES), np.int64)
     transfers = np.zeros((jit.T_ROWS, moves), np.int64)
     lists = np.zeros(2 * n + 1 + found.predecessor.size, index)
     queues, shared = _queue_table(program, options), _shared(program)
-    lineup.line_up(program.form, program.core, found.start, times, links, lists, queues, forms, transfers)
+    lineup.line_up(program.form, program.core, found.start, times, lists, queues, forms, transfers)
     lineup.turn(found.start, found.predecessor, found.kind, found.gate, lists)
-    _spread(program, placement, forms, links, transfers)
+    _spread(program, placement, forms, times, transfers)
     shared[jit.ARRIVALS_BASE] = _lay_heaps(queues)
     shared[jit.ORDERED] = len(program.order) > 0
     cores = len(queues) // QUEUES
     changes = int(uses @ (forms[:, jit.F_TABLE] >= 0) + 2 * uses @ forms[:, jit.F_CLOCKED])
     return State(
         times=times,
-        links=links,
         lists=lists,
         queues=queues,
         heaps=np.zeros((shared[jit.ARRIVALS_BASE] + moves + 1, 2), np.int64),
@@ -191,7 +190,7 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
 
 
 def _spread(
-    program: Program, placement: Placement, forms: np.ndarray, links: np.ndarray, transfers: np.ndarray
+    program: Program, placement: Placement, forms: np.ndarray, times: np.ndarray, transfers: np.ndarray
 ) -> None:
     """Find the DMA engines of all transfers."""
     from sim.jit import lineup
@@ -199,7 +198,7 @@ def _spread(
     available = int(program.device["dma_engines_nc"])
     places = placement.partition, placement.columns.pitch
     operands, start = np.ascontiguousarray(program.operands), program.operand_start
-    lineup.spread(operands, start, *places, forms, links, transfers, PARTITIONS // available, available)
+    lineup.spread(operands, start, *places, forms, times, transfers, PARTITIONS // available, available)
 
 
 def _shared(program: Program) -> np.ndarray:

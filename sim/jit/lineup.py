@@ -5,7 +5,6 @@ The tables are those of `sim.jit.schedule`.
 
 from sim.jit import njit
 from sim.jit.schedule import (
-    BIND,
     DONE,
     F_DMA,
     F_ENGINES,
@@ -13,7 +12,9 @@ from sim.jit.schedule import (
     F_STREAM,
     FORM,
     FREED,
+    LINK,
     NONE,
+    ONE_FORM,
     Q_BASE,
     Q_CORE,
     Q_LENGTH,
@@ -26,11 +27,11 @@ from sim.jit.schedule import (
 
 
 @njit(cache=True, small=2000)
-def line_up(form, core, start, times, links, lists, queues, forms, transfers):
+def line_up(form, core, start, times, lists, queues, forms, transfers):
     """Put every instruction at its place, and every transfer on its row.
 
     form  : int32[n]; core: int16[n]; start: int64[n + 1], CSR of the predecessors
-    times, links, lists, queues, transfers : zeros at the call
+    times, lists, queues, transfers : zeros at the call
     """
     streams = 0
     for q in range(queues.shape[0]):
@@ -49,13 +50,12 @@ def line_up(form, core, start, times, links, lists, queues, forms, transfers):
         place = queues[q, Q_LENGTH]
         queues[q, Q_LENGTH] = place + 1
         lists[queues[q, Q_BASE] + place] = i
-        links[i, FORM] = row
-        links[i, BIND] = NONE
+        times[i, LINK] = row * ONE_FORM + NONE
         times[i, START] = ~place
         times[i, FREED] = q
         times[i, DONE] = start[i + 1] - start[i]
         if forms[row, F_DMA]:
-            links[i, TRANSFER] = t
+            times[i, FREED] = q + (t << TRANSFER)
             transfers[T_INSTRUCTION, t] = i
             transfers[T_CORE, t] = core[i]
             t += 1
@@ -82,7 +82,7 @@ def turn(start, predecessor, kind, gate, lists):
 
 
 @njit(cache=True, small=18000)
-def spread(operands, operand_start, partition, pitch, forms, links, transfers, share, available):
+def spread(operands, operand_start, partition, pitch, forms, times, transfers, share, available):
     """Fill the DMA engine of each transfer's first partition; those between HBM and HBM take the engines in turn.
 
     operands  : int64[m, 3]; operand_start: int64[n + 1]; partition, pitch: int64[storages]
@@ -91,7 +91,7 @@ def spread(operands, operand_start, partition, pitch, forms, links, transfers, s
     turn_ = 0
     for t in range(transfers.shape[1]):
         i = transfers[T_INSTRUCTION, t]
-        row = links[i, FORM] + 0
+        row = times[i, LINK] >> FORM
         side = forms[row, F_SIDE]
         if side < 0:
             first = turn_

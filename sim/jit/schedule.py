@@ -4,9 +4,9 @@ A completion is known when its instruction issues, so ready times are handed to 
 events are the decisions of the queues and the arrivals of transfers at the DMA engines. Decisions are taken in the
 order of (time, queue); arrivals go before decisions of the same time.
 
-Functions take `(times, links, lists, queues, heaps, forms, cores, shared, transfers, log)` or those of them that they
-need; the tables are described by their rows or columns. `links` and `lists` are uint32, all others int64:
-what comes from an unsigned table needs no look at its sign when it is an index (`+ 0` makes an int64 of it).
+Functions take `(times, lists, queues, heaps, forms, cores, shared, transfers, log)` or those of them that they need;
+the tables are described by their rows or columns. `lists` is uint32, all others int64: what comes from an unsigned
+table needs no look at its sign when it is an index (`+ 0` makes an int64 of it).
 
     heaps : [room, 2], per queue places that are ready (place, place), per queue places that will be (ready time,
             place), then arrivals (time, transfer)
@@ -25,7 +25,7 @@ INLINE = {**BARE, "forceinline": True}
 FAR = 1 << 62
 
 NONE = 0xFFFFFFFF
-"""-1 as an uint32."""
+"""No predecessor."""
 
 # Columns of `times`, [n, columns]. Until an instruction issues, those that have no value yet say where it stands.
 READY = 0
@@ -33,21 +33,23 @@ READY = 0
 START = 1
 """Until it issues the complement of its place in its queue, which is negative."""
 FREED = 2
-"""End of its occupancy; until it issues its queue."""
+"""End of its occupancy; until it issues its queue, and from `TRANSFER` on the row of a DMA among the transfers."""
 DONE = 3
 """Until it issues how many predecessors have not released it."""
 WAIT = 4
 """Until it issues kind and gate of the edge that released it last."""
-TIMES = 5
+LINK = 5
+"""The predecessor that released it last, NONE before that; from `CAUSE` on sim.trace.Wait; from `FORM` on its form."""
+TIMES = 6
 
-# Columns of `links`, [n, columns].
-FORM = 0
-BIND = 1
-"""The predecessor that released it last, NONE before that."""
-CAUSE = 2
-TRANSFER = 3
-"""Row of a DMA among the transfers."""
-LINKS = 4
+# Where what shares a column begins, in bits.
+TRANSFER = 16
+CAUSE = 32
+FORM = 36
+
+QUEUE = (1 << TRANSFER) - 1
+ONE_CAUSE = 1 << CAUSE
+ONE_FORM = 1 << FORM
 
 # Columns of the queue table.
 Q_BASE = 0
@@ -236,7 +238,7 @@ def enter(queues, heaps, q, place, ready):
 
 
 @njit(cache=True, **INLINE)
-def release(times, links, lists, queues, heaps, shared, i, which):
+def release(times, lists, queues, heaps, shared, i, which):
     """Tell the successors of an instruction when they may start as far as it is concerned.
 
     which : ALL, when its completion is known; else AT_ISSUE or AT_COMPLETION, the edges that wait for that
@@ -252,16 +254,16 @@ def release(times, links, lists, queues, heaps, shared, i, which):
         time = freed
         if gate != GATE_ISSUE:
             time = done + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
-        ready, bind = times[s, READY], links[s, BIND] + 0
-        later = (time > ready) | ((time == ready) & (i < bind))
+        ready, link = times[s, READY], times[s, LINK]
+        later = (time > ready) | ((time == ready) & (i < (link & NONE)))
         ready = time if later else ready
         times[s, READY] = ready
-        links[s, BIND] = i if later else bind
+        times[s, LINK] = (link & ~NONE) | i if later else link
         times[s, WAIT] = code if later else times[s, WAIT]
         missing = times[s, DONE] - 1
         times[s, DONE] = missing
         if missing == 0:
-            q, place = times[s, FREED], ~times[s, START]
+            q, place = times[s, FREED] & QUEUE, ~times[s, START]
             if place < queues[q, Q_HEAD] + queues[q, Q_WINDOW]:
                 enter(queues, heaps, q, place, ready)
 
@@ -314,7 +316,7 @@ def choose(lists, queues, heaps, q, time):
 
 
 @njit(cache=True, **INLINE)
-def explain(times, links, queues, forms, q, i, time):
+def explain(times, queues, forms, q, i, time):
     """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
     last = queues[q, Q_LAST]
     if times[i, READY] > queues[q, Q_FREE]:
@@ -322,41 +324,43 @@ def explain(times, links, queues, forms, q, i, time):
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:
-            bind = links[i, BIND]
-            cause = WAIT_DMA if forms[links[bind, FORM], F_DMA] and gate != GATE_ISSUE else WAIT_OPERAND
+            bind = times[i, LINK] & NONE
+            cause = WAIT_DMA if forms[times[bind, LINK] >> FORM, F_DMA] and gate != GATE_ISSUE else WAIT_OPERAND
     else:
-        links[i, BIND], cause = last & NONE, WAIT_NONE
+        times[i, LINK], cause = (times[i, LINK] & ~NONE) | (last & NONE), WAIT_NONE
         if last >= 0:
-            cause = WAIT_ISSUE if forms[links[last, FORM], F_DMA] else WAIT_ENGINE
-    links[i, CAUSE] = cause
+            cause = WAIT_ISSUE if forms[times[last, LINK] >> FORM, F_DMA] else WAIT_ENGINE
+    times[i, LINK] += cause * ONE_CAUSE
     times[i, WAIT] = max(0, time - queues[q, Q_IDLE])
 
 
 @njit(cache=True, **BARE)
-def load_tables(times, links, cores, shared, log, number, i, start, tables):
+def load_tables(times, cores, shared, log, number, i, start, tables):
     """Load other activation tables for an instruction; when it can go on."""
     at = shared[LOGGED]
     shared[LOGGED] += 1
     log[at, L_KIND], log[at, L_SUBJECT], log[at, L_TIME], log[at, L_BIND] = LOAD, i, -1, -1
     if cores[number, C_TABLE] >= 0:
         log[at, L_TIME], log[at, L_WAIT] = start, times[i, WAIT]
-        log[at, L_CAUSE], log[at, L_BIND] = links[i, CAUSE], links[i, BIND] if links[i, BIND] != NONE else -1
-        times[i, WAIT], links[i, CAUSE], links[i, BIND] = 0, WAIT_TABLE, NONE
+        form, bind = times[i, LINK] >> FORM, times[i, LINK] & NONE
+        log[at, L_CAUSE] = times[i, LINK] >> CAUSE & (ONE_FORM // ONE_CAUSE - 1)
+        log[at, L_BIND] = bind if bind != NONE else -1
+        times[i, WAIT], times[i, LINK] = 0, form * ONE_FORM + WAIT_TABLE * ONE_CAUSE + NONE
         start += shared[TABLE_LOAD]
     cores[number, C_TABLE] = tables
     return start
 
 
 @njit(cache=True, **INLINE)
-def take_ports(times, links, cores, number, i, start, occupancy, ports):
+def take_ports(times, cores, number, i, start, occupancy, ports):
     """Hold the shared ports while the instruction streams; when it can start."""
     begin = start
     for port in range(PORTS):
         held = cores[number, C_PORT + port]
         if ports >> port & 1 and held > start:
             start = held
-            links[i, CAUSE] = WAIT_PORT
-            links[i, BIND] = cores[number, C_HOLDER + port]
+            form = times[i, LINK] >> FORM
+            times[i, LINK] = form * ONE_FORM + WAIT_PORT * ONE_CAUSE + cores[number, C_HOLDER + port]
     times[i, WAIT] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
@@ -391,17 +395,18 @@ def slide(times, lists, queues, heaps, q, place):
 
 
 @njit(cache=True, **INLINE)
-def issue(times, links, lists, queues, heaps, forms, cores, shared, log, i):
+def issue(times, lists, queues, heaps, forms, cores, shared, log, i):
     """Start an instruction now that its queue is due; which of its successors may be told."""
-    q, place, form = times[i, FREED], ~times[i, START], links[i, FORM] + 0
+    q, place, form = times[i, FREED] & QUEUE, ~times[i, START], times[i, LINK] >> FORM
+    transfer = times[i, FREED] >> TRANSFER
     number, time = queues[q, Q_CORE], queues[q, Q_DUE]
-    explain(times, links, queues, forms, q, i, time)
+    explain(times, queues, forms, q, i, time)
     start, occupancy, latency = time, forms[form, F_OCCUPANCY], forms[form, F_LATENCY]
     tables = forms[form, F_TABLE]
     if tables >= 0 and tables != cores[number, C_TABLE]:
-        start = load_tables(times, links, cores, shared, log, number, i, start, tables)
+        start = load_tables(times, cores, shared, log, number, i, start, tables)
     if forms[form, F_PORT]:
-        start = take_ports(times, links, cores, number, i, start, occupancy, forms[form, F_PORT])
+        start = take_ports(times, cores, number, i, start, occupancy, forms[form, F_PORT])
     if forms[form, F_CLOCKED] and shared[CLOCK_WINDOW] > 0:
         if start >= cores[number, C_WINDOW_END]:
             advance_clock(cores, shared, log, number, start)
@@ -419,7 +424,7 @@ def issue(times, links, lists, queues, heaps, forms, cores, shared, log, i):
     if forms[form, F_DMA]:
         queues[q, Q_IDLE] = min(freed, done)
         arrival = freed + forms[form, F_DISPATCH]
-        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], arrival, links[i, TRANSFER] + 0)
+        push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], arrival, transfer)
         shared[ARRIVALS] += 1
     slide(times, lists, queues, heaps, q, place)
     return AT_ISSUE if forms[form, F_DMA] else ALL
@@ -437,14 +442,14 @@ def serve(cores, number, first, last, time, service):
 
 
 @njit(cache=True, **BARE)
-def arrive(times, links, heaps, forms, cores, shared, transfers):
+def arrive(times, heaps, forms, cores, shared, transfers):
     """Move the transfer that reaches the DMA engines first. Returns its instruction."""
     base = shared[ARRIVALS_BASE]
     time, t = heaps[base, 0], heaps[base, 1]
     pop(heaps, base, shared[ARRIVALS])
     shared[ARRIVALS] -= 1
     i, number = transfers[T_INSTRUCTION, t], transfers[T_CORE, t]
-    form = links[i, FORM] + 0
+    form = times[i, LINK] >> FORM
     service, hbm, engine = forms[form, F_SERVICE], forms[form, F_HBM], C_DMA + transfers[T_ENGINE, t]
     beyond = max(0, engine + forms[form, F_ENGINES] - cores.shape[1])
     start, last = serve(cores, number, engine, engine + forms[form, F_ENGINES] - beyond, time, service)
@@ -469,7 +474,7 @@ def arrive(times, links, heaps, forms, cores, shared, transfers):
 
 
 @njit(cache=True, small=10000, **BARE)
-def run(times, links, lists, queues, heaps, forms, cores, shared, transfers, log):
+def run(times, lists, queues, heaps, forms, cores, shared, transfers, log):
     """Issue all instructions; returns how many could be, fewer than all when they wait for one another."""
     for q in range(queues.shape[0]):
         for place in range(min(queues[q, Q_LENGTH], queues[q, Q_WINDOW])):
@@ -483,13 +488,13 @@ def run(times, links, lists, queues, heaps, forms, cores, shared, transfers, log
             q = other if due < time else q
             time = min(time, due)
         if shared[ARRIVALS] > 0 and heaps[shared[ARRIVALS_BASE], 0] <= time:
-            i = arrive(times, links, heaps, forms, cores, shared, transfers)
+            i = arrive(times, heaps, forms, cores, shared, transfers)
             which = AT_COMPLETION
         elif time < FAR:
             i = choose(lists, queues, heaps, q, time)
-            which = issue(times, links, lists, queues, heaps, forms, cores, shared, log, i)
+            which = issue(times, lists, queues, heaps, forms, cores, shared, log, i)
             if which == AT_ISSUE and not shared[ORDERED]:
                 continue
         else:
             return shared[ISSUED]
-        release(times, links, lists, queues, heaps, shared, i, which)
+        release(times, lists, queues, heaps, shared, i, which)
