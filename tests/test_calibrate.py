@@ -52,6 +52,21 @@ def test_altered_constants_are_recovered(found, id):
     assert found.figures[id].value == pytest.approx(ALTERED[id], rel=0.02)
 
 
+@pytest.mark.parametrize("share", [0.9, 1.1])
+@pytest.mark.parametrize("clock", ["clock_tensor", "clock_vector"])
+def test_an_altered_clock_comes_back_whole_and_nothing_else_moves(clock, share):
+    own = calibrate(attention(altered(**{clock: spec.device("trn2")[clock] * share})), "altered")
+    assert own.figures[clock].value == pytest.approx(own.base[clock] * share, rel=0.005)
+    moved = {id for id, figure in own.figures.items() if figure.value != pytest.approx(own.base[id], rel=0.02)}
+    assert moved == {clock}
+
+
+def test_figures_that_the_profile_does_not_tell_apart_say_so(found):
+    """ScalarE works on one size here, so that its clock and its latency have one equation."""
+    assert "do not tell it from act.lat_nonlinear" in found.figures["clock_scalar"].note
+    assert "tell it from" not in found.figures["clock_vector"].note
+
+
 def test_constants_that_were_not_altered_stay(found):
     untouched = set(found.figures) - set(ALTERED)
     assert len(untouched) >= 6

@@ -148,13 +148,14 @@ def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed:
     queue = (program.core.astype(np.int64) * QUEUES + compiler.engines(program)).tolist()
     bounds = [(row[jit.Q_BASE], row[jit.Q_BASE] + row[jit.Q_LENGTH]) for row in state.queues.tolist()]
     assert [state.lists[a:b].tolist() for a, b in bounds] == plain.line_up(queue, len(state.queues))
-    assert state.times[:, jit.FREED].tolist() == queue
+    assert (state.times[:, jit.FREED] & jit.QUEUE).tolist() == queue
     assert [state.lists[bounds[q][0] + ~place] for q, place in zip(queue, state.times[:, jit.START].tolist())] == list(
         range(len(program))
     )
     forms = [program.forms[number] for number in program.form.tolist()]
     moves = [i for i, form in enumerate(forms) if form.dma]
     assert timed.transfers.instruction.tolist() == moves
+    assert (state.times[moves, jit.FREED] >> jit.TRANSFER).tolist() == list(range(len(moves)))
     sides, used = [], []
     for i in moves:
         side = scheduling._chip_operand(forms[i])

@@ -65,8 +65,13 @@ FITTED = (
 )
 """Figures of the laws of one instruction or packet."""
 
-CLOCK_PRIOR, PRIOR = 0.01, 1.0
-"""How far a figure may lie from the table's before the prior counts as one equation, as a share of its value."""
+CLOCK_PRIOR, RATE_PRIOR, PRIOR = 0.03, 0.05, 1.0
+"""How far a figure may lie from the table's before the prior counts as one equation, as a share of its value.
+
+Elements a cycle are how an engine is built: what would move all rates of an engine is its clock.
+"""
+ALIKE = 0.9
+"""Correlation from which on a profile does not tell two figures apart."""
 NEAR_ZERO = 10.0
 """Scale of a figure that is 0 in the table, in its unit."""
 NOISE = 0.01
@@ -236,8 +241,10 @@ def _triggers(trace: Trace) -> dict[str, np.ndarray]:
     return found
 
 
-def _figure(base: Device, id: str, value: float, low: float, high: float, count: int, source: str) -> Figure:
-    note = f"{count} measurements"
+def _figure(
+    base: Device, id: str, value: float, low: float, high: float, count: int, source: str, like: str = ""
+) -> Figure:
+    note = f"{count} measurements" + (f", which do not tell it from {like}" if like else "")
     return replace(
         base.figure(id),
         value=_short(value),
@@ -263,7 +270,7 @@ def _fit(base: Device, equations: Sequence[Equation], source: str) -> dict[str, 
     ids = [id for id in FITTED if id in base and base[id] is not None]
     start = np.array([float(base[id]) for id in ids])
     scale = np.where(start > 0, start, NEAR_ZERO)
-    prior = np.where(np.isin(ids, CLOCKS), CLOCK_PRIOR, PRIOR)
+    prior = np.array([CLOCK_PRIOR if id in CLOCKS else RATE_PRIOR if ".rate_" in id else PRIOR for id in ids])
     told = np.abs(_slopes(base, ids, start, scale, equations)).max(axis=0) > MOVED
     ids, start, scale, prior = [id for id, t in zip(ids, told) if t], start[told], scale[told], prior[told]
     step = np.zeros(len(ids))
@@ -282,11 +289,22 @@ def _fit(base: Device, equations: Sequence[Equation], source: str) -> dict[str, 
     noise = max(NOISE, _robust_deviation(residual))
     covariance = np.linalg.inv(matrix.T @ matrix) * (noise / NOISE) ** 2
     half = NORMAL_90 * np.sqrt(np.diag(covariance)) * scale
-    values = start + step * scale
+    values, like = start + step * scale, _alike(ids, covariance)
     return {
-        id: _figure(base, id, value, max(0.0, value - width), value + width, int(told_by), source)
+        id: _figure(base, id, value, max(0.0, value - width), value + width, int(told_by), source, like.get(id, ""))
         for id, value, width, told_by in zip(ids, values, half, _counts(slopes, equations))
     }
+
+
+def _alike(ids: Sequence[str], covariance: np.ndarray) -> dict[str, str]:
+    """For figures that the equations hold only together with another one, loosely each for itself, that one."""
+    deviation = np.sqrt(np.diag(covariance))
+    likeness = np.abs(covariance / np.outer(deviation, deviation)) - np.eye(len(ids))
+    found = {}
+    for place, near in enumerate(likeness.argmax(axis=1).tolist()):
+        if likeness[place, near] > ALIKE and max(deviation[place], deviation[near]) > MOVED:
+            found[ids[place]] = ids[near]
+    return found
 
 
 def _counts(slopes: np.ndarray, equations: Sequence[Equation]) -> np.ndarray:
