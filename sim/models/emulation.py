@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,11 @@ import numpy as np
 
 from sim import spec
 from sim.errors import TrnprofError, UnsupportedError
+from sim.models.cache import Cache
 from sim.models.coarse import coarse
 from sim.models.graph import COLLECTIVE, Graph, Layer, Operation, Section
 from sim.models.placing import Stretch, Timeline, stretch
+from sim.spec import Device
 from sim.trace import NONE, Engine, Instructions, Memory, Meta, RegionKind, Strings, Tensors, Trace, Transfers
 
 ROWS = 400_000
@@ -80,27 +81,29 @@ class Emulation:
 
 def emulate(
     graph: Graph,
-    device: str = "trn2",
+    device: str | Device = "trn2",
     lnc: int = 1,
     exchanges: Exchanges | None = None,
     full: bool = False,
     held: Mapping[str, int] | None = None,
     watch: Watcher | None = None,
+    folder: Path | None = None,
 ) -> Emulation:
     """The trace of a graph on one logical core.
 
     exchanges : what a collective takes; needed where the graph has any
     full      : every instruction of every layer, not of one instance of each operator
     held      : bytes that lie in HBM by what they are
+    folder    : where traces of operators are kept between runs; None keeps none
     raises    : UnsupportedError for an operator that there is no kernel for, and whatever its kernel raises
     """
-    return laid_out(graph, instances(graph, device, lnc, exchanges, watch), device, lnc, full, held)
+    return laid_out(graph, instances(graph, device, lnc, exchanges, watch, folder), device, lnc, full, held)
 
 
 def laid_out(
     graph: Graph,
     found: tuple[Instance, ...],
-    device: str,
+    device: str | Device,
     lnc: int,
     full: bool = False,
     held: Mapping[str, int] | None = None,
@@ -116,10 +119,16 @@ def laid_out(
 
 
 def instances(
-    graph: Graph, device: str, lnc: int, exchanges: Exchanges | None = None, watch: Watcher | None = None
+    graph: Graph,
+    device: str | Device,
+    lnc: int,
+    exchanges: Exchanges | None = None,
+    watch: Watcher | None = None,
+    folder: Path | None = None,
 ) -> tuple[Instance, ...]:
-    """Every distinct operation of a graph, run once."""
-    return tuple(_instances(graph, spec.device(device).name, lnc, exchanges, watch or (lambda *_: None)))
+    """Every distinct operation of a graph, run once; with a folder, what is kept there is not run again."""
+    target, told = spec.device(device), watch or (lambda *_: None)
+    return tuple(_instances(graph, target, lnc, exchanges, told, Cache(folder)))
 
 
 def missing(graph: Graph) -> tuple[str, ...]:
@@ -130,28 +139,37 @@ def missing(graph: Graph) -> tuple[str, ...]:
     return tuple(name for name in asked if name != COLLECTIVE and name not in OPERATORS)
 
 
-def _instances(graph: Graph, device: str, lnc: int, exchanges: Exchanges | None, watch: Watcher) -> Iterator[Instance]:
+def _instances(
+    graph: Graph, device: Device, lnc: int, exchanges: Exchanges | None, watch: Watcher, kept: Cache
+) -> Iterator[Instance]:
     lacking = missing(graph)
     if lacking:
         raise UnsupportedError(f"{graph.name}: there is no operator {', '.join(lacking)}")
+    found = _distinct(graph)
+    for number, (operation, layer, calls) in enumerate(found):
+        watch(f"{layer}/{operation.name}", number, len(found))
+        if operation.operator == COLLECTIVE:
+            yield _exchanged(operation, layer, calls, exchanges)
+        else:
+            trace = kept.trace(operation.key, device, lnc, partial(launched, operation, device, lnc))
+            first, last = trace.meta.window
+            yield Instance(operation, layer, calls, last - first, trace)
+
+
+def _distinct(graph: Graph) -> list[tuple[Operation, str, int]]:
+    """Every distinct operation, the layer where it is called most often, and its calls in all."""
     found: dict[tuple, dict[str, tuple[Operation, str, int]]] = {}
     for section in graph.sections:
         for layer in section.layers:
             for operation in layer.operations:
                 calls = section.passes * layer.repeat * operation.times
                 places = found.setdefault(operation.key, {})
-                before = places.get(f"{layer.name}/{operation.name}", (operation, layer.name, 0))[2]
-                places[f"{layer.name}/{operation.name}"] = operation, layer.name, before + calls
-    for number, places in enumerate(found.values()):
-        operation, layer, _ = max(places.values(), key=lambda place: place[2])
-        calls = sum(place[2] for place in places.values())
-        watch(f"{layer}/{operation.name}", number, len(found))
-        if operation.operator == COLLECTIVE:
-            yield _exchanged(operation, layer, calls, exchanges)
-        else:
-            trace = launched(operation, device, lnc)
-            first, last = trace.meta.window
-            yield Instance(operation, layer, calls, last - first, trace)
+                place = f"{layer.name}/{operation.name}"
+                before = places.get(place, (operation, layer.name, 0))[2]
+                places[place] = operation, layer.name, before + calls
+    most = (max(places.values(), key=lambda place: place[2]) for places in found.values())
+    calls = (sum(place[2] for place in places.values()) for places in found.values())
+    return [(operation, layer, count) for (operation, layer, _), count in zip(most, calls, strict=True)]
 
 
 def _exchanged(operation: Operation, layer: str, calls: int, exchanges: Exchanges | None) -> Instance:
@@ -161,20 +179,8 @@ def _exchanged(operation: Operation, layer: str, calls: int, exchanges: Exchange
     return Instance(operation, layer, calls, duration, None, wire, algorithm)
 
 
-def launched(operation: Operation, device: str, lnc: int) -> Trace:
-    """The trace of one call, kept for the next one of equal shape."""
-    key = operation.key, device, lnc, sources()
-    if key not in _kept:
-        if len(_kept) >= 256:
-            _kept.pop(next(iter(_kept)))
-        _kept[key] = _launch(operation, device, lnc)
-    return _kept[key]
-
-
-_kept: dict[tuple, Trace] = {}
-
-
-def _launch(operation: Operation, device: str, lnc: int) -> Trace:
+def launched(operation: Operation, device: Device, lnc: int) -> Trace:
+    """The trace of one call of an operator, without values."""
     from sim.launch import TensorSpec
     from sim.ops import launch
 
@@ -186,17 +192,6 @@ def _launch(operation: Operation, device: str, lnc: int) -> Trace:
         error.message = f"{operation.name}: {operation.operator}({shapes}): {error.message}"
         raise
     return replace(run.trace, recorded=None)
-
-
-@cache
-def sources() -> str:
-    """A digest of the operators' own code."""
-    from sim import ops
-
-    digest = hashlib.sha256()
-    for path in sorted(Path(ops.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 class _Layout:

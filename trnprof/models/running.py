@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sim.models import training
@@ -12,6 +13,7 @@ from sim.models.graph import COLLECTIVE, Graph
 from sim.models.work import Count, count, work_of
 from trnprof import words
 from trnprof.bounds import judge
+from trnprof.home import cache_dir
 from trnprof.machine import machine
 from trnprof.models.fitting import check_fit
 from trnprof.models.record import ModelRun, OperatorUse, TrainingUse
@@ -52,24 +54,29 @@ def run_model(
         check_fit(asked)
     if phase == "train":
         return _train(asked, full, slow_chip, watch)
-    done = emulate(graph, asked.device.name, lnc, asked.network, full, held, watch)
+    done = emulate(graph, asked.device, lnc, asked.network, full, held, watch, _folder())
     return _measured(asked, done, count(graph))
+
+
+def _folder() -> Path:
+    """Where traces of operators are kept between runs."""
+    return cache_dir() / "operators"
 
 
 def _train(asked: Setting, full: bool, slow: float, watch: Watcher | None) -> ModelRun:
     """Every distinct operation of a step, then the step of the pipeline stage that works longest."""
     work, shards, network = asked.workload, asked.sharding, asked.network
     needed = training.needed(asked.graph, work, shards)
-    found = instances(needed, asked.device.name, asked.lnc, network, watch)
+    found = instances(needed, asked.device, asked.lnc, network, watch, _folder())
     times = {one.operation.key: one.duration_ps for one in found}
     step = training.step(
         asked.graph, work, shards, lambda one: times[one.key],
         None if network is None else lambda scalars: network(scalars)[0], slow,
     )  # fmt: skip
     used = {operation.key for operation, _ in step.graph.operations()}
-    extra = instances(_exposed(step.graph, times), asked.device.name, asked.lnc, network)
+    extra = instances(_exposed(step.graph, times), asked.device, asked.lnc, network)
     mine = _recounted(step.graph, [one for one in (*found, *extra) if one.operation.key in used])
-    done = laid_out(step.graph, mine, asked.device.name, asked.lnc, full, asked.held, step.gaps)
+    done = laid_out(step.graph, mine, asked.device, asked.lnc, full, asked.held, step.gaps)
     once = [_forward_backward(asked, again) for again in ("none", work.recompute)]
     flops, again = (one.flops * step.microbatches for one in once)
     moved = once[1].moved_bytes * step.microbatches
