@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sim.models.placing import Stretch
-from sim.trace import NONE, Instructions, Packets, RegionKind, Regions, Table, Transfers
+from sim.trace import NONE, Engine, Instructions, Packets, RegionKind, Regions, Table, Transfers
 
 SUMS = (
     "elements", "flops", "adjusted_flops", "hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes",
@@ -21,14 +21,24 @@ KEYS = ("core", "engine", "opcode", "dtype", "kind")
 """Instructions that agree in these become one row in each slice."""
 
 
-def coarse(fine: Stretch, slices: int) -> Stretch:
-    """The stretch in `slices` equal parts of its time, of the same duration."""
+FEW = 64
+"""Steps of a counter that are worth their rows."""
+
+
+def coarse(fine: Stretch, slices: int, clock: int = NONE) -> Stretch:
+    """The stretch in `slices` equal parts of its time, of the same duration.
+
+    clock : code of the counter that says when TensorE's clock is down; it is kept where it has few steps
+    """
     edges = np.linspace(0, fine.duration_ps, slices + 1).round().astype(np.int64)
     kernel = _kernel(fine)
     instructions, place = _instructions(fine.tables["instructions"], edges, 0 if len(kernel) else NONE)
-    transfers, moved = _transfers(fine.tables["transfers"], place, edges)
+    transfers, moved = _transfers(fine.tables["transfers"], place, instructions, edges)
     packets = _packets(fine.tables["packets"], moved, len(transfers), edges)
     tables: dict[str, Table] = {"instructions": instructions, "transfers": transfers, "packets": packets}
+    if "counters" in fine.tables and 0 < np.count_nonzero(fine.tables["counters"].counter == clock) <= FEW:
+        counters = fine.tables["counters"]
+        tables["counters"] = counters.take(counters.counter == clock)
     return Stretch(fine.duration_ps, tables | {"regions": kernel})
 
 
@@ -82,13 +92,17 @@ def _laid_out(
             rows = np.flatnonzero((lane == key) & (part == at))
             if rows.size:
                 share = length[rows] / max(1.0, length[rows].sum())
-                ends = edges[at] + np.rint(np.cumsum(share) * busy[at]).astype(np.int64)
+                # Collectives come last, so that they do not seem to hide behind work that came before them.
+                first = edges[at + 1] - int(busy[at]) if key % 64 == Engine.COLLECTIVE else edges[at]
+                ends = first + np.rint(np.cumsum(share) * busy[at]).astype(np.int64)
                 end[rows] = ends
-                start[rows] = np.concatenate(([edges[at]], ends[:-1]))
+                start[rows] = np.concatenate(([first], ends[:-1]))
     return start, end
 
 
-def _transfers(table: Transfers, place: np.ndarray, edges: np.ndarray) -> tuple[Transfers, np.ndarray]:
+def _transfers(
+    table: Transfers, place: np.ndarray, instructions: Instructions, edges: np.ndarray
+) -> tuple[Transfers, np.ndarray]:
     """The rows, and into which each transfer went: those that one row triggered, by where they go."""
     size = len(table)
     trigger = np.where(table.instruction >= 0, place[table.instruction], NONE) if size else np.empty(0, np.int64)
@@ -96,9 +110,12 @@ def _transfers(table: Transfers, place: np.ndarray, edges: np.ndarray) -> tuple[
     keys = np.stack((part, trigger, table.core, table.source_memory, table.dest_memory)).astype(np.int64)
     groups, first, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     number, count = number.reshape(-1), groups.shape[1]
-    busy = np.diff(busy_until(table.start_ps, table.end_ps, edges))
+    wired = _sent(instructions, groups[1])
+    busy = _busy(table, wired[number], edges)
     start = edges[groups[0]].astype(np.int64)
-    end = start + busy[groups[0]].astype(np.int64)
+    end = start + busy[groups[0]]
+    # What a collective sends lasts as long as itself.
+    start[wired], end[wired] = (times[groups[1][wired]] for times in (instructions.start_ps, instructions.end_ps))
     columns = {name: _added(number, table.column(name), count)
                for name in ("bytes", "read_bytes", "write_bytes", "descriptors")}  # fmt: skip
     made = Transfers(
@@ -106,7 +123,23 @@ def _transfers(table: Transfers, place: np.ndarray, edges: np.ndarray) -> tuple[
         queue=table.queue[first], queue_type=table.queue_type[first], source_memory=groups[3], dest_memory=groups[4],
         **columns,
     )  # fmt: skip
-    return made, number
+    order = np.argsort(start, kind="stable")
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    return made.take(order), rank[number]
+
+
+def _sent(instructions: Instructions, triggers: np.ndarray) -> np.ndarray:
+    """Which transfers a collective sends."""
+    if not len(instructions):
+        return np.zeros(triggers.size, bool)
+    return (triggers >= 0) & (instructions.engine[triggers] == Engine.COLLECTIVE)
+
+
+def _busy(table: Transfers, wired: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Time in each slice in which a transfer that is no collective's is under way."""
+    own = ~wired
+    return np.diff(busy_until(table.start_ps[own], table.end_ps[own], edges)).astype(np.int64)
 
 
 def _packets(table: Packets, moved: np.ndarray, transfers: int, edges: np.ndarray) -> Packets:

@@ -256,7 +256,7 @@ class _Layout:
             self._pass(section, NONE)
             made = Stretch(self.line.now, self.line.tables())
             self.line = line
-            self.rough[key] = coarse(made, BRIEF * SLICES)
+            self.rough[key] = coarse(made, BRIEF * SLICES, self.strings.code("tensor_clock"))
         return self.rough[key]
 
     def _layer(self, layer: Layer, copy: int, parent: int) -> None:
@@ -278,7 +278,7 @@ class _Layout:
         if self.full or instance.trace is None:
             return self.fine[operation.key]
         if operation.key not in self.rough:
-            self.rough[operation.key] = coarse(self.fine[operation.key], self.slices)
+            self.rough[operation.key] = coarse(self.fine[operation.key], self.slices, self.strings.code("tensor_clock"))
         return self.rough[operation.key]
 
     def _made(self, instance: Instance) -> Stretch:
