@@ -7,7 +7,7 @@ the unit of the latencies, rates in bytes for each unit of time.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -104,18 +104,29 @@ class Message:
 
     source: int
     target: int
-    size: int
+    size: float
 
 
-def deliver(topology: Topology, messages: Sequence[Message], whole: bool = False) -> list[float]:
-    """When each message has arrived, all sent at 0: every link stores a message, then forwards it, first come first.
+def deliver(
+    topology: Topology,
+    messages: Sequence[Message],
+    whole: bool = False,
+    sent: Sequence[float] = (),
+    shares: Mapping[Link, float] | None = None,
+    free: dict[Link, float] | None = None,
+) -> list[float]:
+    """When each message has arrived: every link stores a message, then forwards it, first come first.
 
-    whole : times of a link are cut to whole units, as ASTRA-sim does
+    whole  : times of a link are cut to whole units, as ASTRA-sim does
+    sent   : when each is sent; all at 0 where not given
+    shares : of their rate that some links have
+    free   : when each link is done with messages of before; is brought up to date
     """
     routes = [topology.route(message.source, message.target) for message in messages]
     arrived = [0.0] * len(messages)
-    free: dict[Link, float] = {}
-    waiting = [(0.0, number, number, 0) for number in range(len(messages))]
+    free, shares = {} if free is None else free, shares or {}
+    waiting = [(sent[number] if sent else 0.0, number, number, 0) for number in range(len(messages))]
+    heapq.heapify(waiting)
     sequence = len(messages)
     while waiting:
         now, _, number, hop = heapq.heappop(waiting)
@@ -123,7 +134,8 @@ def deliver(topology: Topology, messages: Sequence[Message], whole: bool = False
         if hop == len(routes[number]):
             continue
         link = routes[number][hop]
-        busy, latency = _times(topology.dimensions[link.dimension], messages[number].size, whole)
+        size = messages[number].size / shares.get(link, 1)
+        busy, latency = _times(topology.dimensions[link.dimension], size, whole)
         start = max(now, free.get(link, 0.0))
         free[link] = start + busy
         heapq.heappush(waiting, (start + latency, sequence, number, hop + 1))
@@ -131,7 +143,7 @@ def deliver(topology: Topology, messages: Sequence[Message], whole: bool = False
     return arrived
 
 
-def _times(dimension: Dimension, size: int, whole: bool) -> tuple[float, float]:
+def _times(dimension: Dimension, size: float, whole: bool) -> tuple[float, float]:
     """How long a message holds a link, and when it is at the other end."""
     busy = size / dimension.rate
     total = dimension.latency + busy
