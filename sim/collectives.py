@@ -141,7 +141,8 @@ def _arriving(found: Exchange, lies: Spans, skew: np.ndarray | Sequence[int] | N
     duration = int(done.max() - came.min())
     links = tuple(replace(use, share=use.busy_ps / duration if duration else 0.0) for use in found.links)
     late = duration - found.duration_ps
-    return replace(found, duration_ps=duration, late_ps=late, links=links, done_ps=done)
+    memory = found.memory_share * found.duration_ps / duration if duration else 0.0
+    return replace(found, duration_ps=duration, late_ps=late, links=links, memory_share=min(1.0, memory), done_ps=done)
 
 
 def _check_arrivals(found: Exchange, lies: Spans, came: np.ndarray, slow: Sequence[Slow]) -> None:

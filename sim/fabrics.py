@@ -7,7 +7,7 @@ chip, then along a node, then along what joins nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -206,6 +206,23 @@ def holding(device: Device, ranks: int, lnc: int) -> Fabric:
         if size and chips > unit * size:
             unit *= size
     return fabric(device, ceil(chips / unit) * unit, lnc)
+
+
+def between(estimate: Callable[[Fabric], float], fabric: Fabric) -> tuple[float, float]:
+    """Where an estimate may lie: what each figure of collectives does at the ends of its spread, squares summed."""
+    middle, low, high = estimate(fabric), 0.0, 0.0
+    for id, figure in fabric.device.figures.items():
+        if not id.startswith("cc.") or figure.spread is None:
+            continue
+        ends = [estimate(_at(fabric, figure, end)) - middle for end in figure.spread]
+        low += min(0.0, *ends) ** 2
+        high += max(0.0, *ends) ** 2
+    return max(0.0, middle - low**0.5), middle + high**0.5
+
+
+def _at(fabric: Fabric, figure: figures.Figure, value: float) -> Fabric:
+    device = fabric.device.with_figures({figure.id: replace(figure, value=value)})
+    return replace(fabric, device=device)
 
 
 def _row(device: str | Device) -> tuple[str, Mapping[str, Any], Device]:

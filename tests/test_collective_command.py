@@ -48,6 +48,20 @@ def test_late_ranks_and_slow_links_are_told(capsys):
     assert found["late_ns"] == pytest.approx(2e6)
 
 
+def test_the_interval_holds_the_time(capsys):
+    found = json.loads(ran(capsys, "all-reduce", "--size", "1KiB", "--json"))
+    low, high = found["interval_ns"]
+    assert low < found["duration_ns"] < high
+
+
+def test_work_beside_it_hides_it(capsys):
+    found = json.loads(ran(capsys, "all-reduce", "--beside", "1s", "--json"))["beside"]
+    assert (found["total_ns"], found["exposed_ns"], found["slowed_ns"]) == (1e9, 0, 0)
+    found = json.loads(ran(capsys, "all-reduce", "--size", "1GiB", "--beside", "1ms:100%", "--json"))["beside"]
+    assert found["exposed_ns"] > 0 and found["slowed_ns"] > 0
+    assert "exposed" in ran(capsys, "all-reduce", "--size", "1GiB", "--beside", "1ms:100%")
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "says"),
     [
@@ -57,6 +71,9 @@ def test_late_ranks_and_slow_links_are_told(capsys):
         (["permute", "--size", "0..1MiB"], 2, "a range goes"),
         (["permute", "--group", "4:2"], 2, "expected SIZE or SIZE/STRIDE"),
         (["permute", "--group", "65"], 1, "the fabric has 64"),
+        (["permute", "--beside", "1ms:much"], 2, "is not a share"),
+        (["permute", "--beside", "long"], 2, "expected a time"),
+        (["permute", "--beside", "1ms:150%"], 1, "of memory's bandwidth"),
         (["permute", "--skew", "soon"], 2, "expected a time"),
         (["permute", "--skew", "64=1ms"], 1, "there are ranks 0 to 63"),
         (["permute", "--slow-link", "5"], 2, "expected RANK=SHARE"),

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import InputError, UsageError
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from sim.arrivals import Slow
     from sim.collectives import Exchange
     from sim.fabrics import Fabric, Group
+    from sim.overlap import Overlap
 
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 PICOSECONDS = {"ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 DTYPES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1, "uint8": 1, "int8": 1, "int32": 4}
-MOST_SIZES = 10_000
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -40,6 +41,9 @@ def declare(parser: ArgumentParser) -> None:
         "--slow-link", action="append", default=[], metavar="[LEVEL:]RANK=SHARE",
         help="links of a rank's chip that have a part of their rate: 5=50%%, efa:5=0.25, memory:5=0.8",
     )  # fmt: skip
+    parser.add_argument(
+        "--beside", metavar="T[:SHARE]", help="work that runs meanwhile, and its share of HBM: 2ms:40%%"
+    )
     parser.add_argument("--runtime", default="current", metavar="R", help="release whose constants are taken")
     parser.add_argument("--seed", type=int, default=0, help="of the random --skew")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -49,32 +53,50 @@ def execute(args: Namespace) -> None:
     """Time a collective over chips, by the runtime's own choice of algorithm.
 
     trnprof collective all-reduce --size 64MiB --device trn2 --chips 64
-    trnprof collective all-gather --size 1KiB..1GiB --device trn2u --chips 262144 --skew 50us --slow-link efa:5=50%
+    trnprof collective all-gather --size 1KiB..1GiB --device trn2u --chips 262144
+    trnprof collective all-reduce --size 1GiB --device trn2u --chips 262144 --skew 50us --slow-link efa:5=50%
 
     The size is that of the whole buffer: of an all-gather the result, of a reduce-scatter the source.
     """
     from sim.collectives import exchange
-    from sim.fabrics import fabric, members
+    from sim.fabrics import between, fabric, members
 
     made = fabric(args.device, args.chips, args.lnc, args.runtime)
     group = _group(args.group, args.busy, made)
-    slow = [_slow(text) for text in args.slow_link]
-    kind = args.kind.replace("-", "_")
-    found = [
-        exchange(kind, size, made, group, args.algorithm, _skew(args, members(made, group)), slow=slow,
-                 element_bytes=DTYPES[args.dtype])
-        for size in _sizes(args.size or ["32MiB"])
-    ]  # fmt: skip
+    slow, skew = [_slow(text) for text in args.slow_link], _skew(args, members(made, group))
+    kind, element, work = args.kind.replace("-", "_"), DTYPES[args.dtype], _work(args.beside)
+
+    def timed(size: int, where: Fabric) -> Exchange:
+        return exchange(kind, size, where, group, args.algorithm, skew, slow=slow, element_bytes=element)
+
+    sizes = _sizes(args.size or ["32MiB"])
+    found = [timed(size, made) for size in sizes]
+    if len(found) > 1:
+        emit_json([to_json(each, made, work) for each in found]) if args.json else emit(_many(found, made))
+        return
+    interval = between(lambda where: timed(sizes[0], where).duration_ps, made) if skew is None else None
     if args.json:
-        rows = [to_json(each, made) for each in found]
-        emit_json(rows[0] if len(rows) == 1 else rows)
+        emit_json(to_json(found[0], made, work, interval))
     else:
-        emit(_one(found[0], made) if len(found) == 1 else _many(found, made))
+        emit(_one(found[0], made, work, interval))
 
 
-def to_json(found: Exchange, made: Fabric) -> dict[str, Any]:
+def to_json(
+    found: Exchange, made: Fabric, work: tuple[float, float] | None = None, interval: tuple[float, float] | None = None
+) -> dict[str, Any]:
     """What a collective took; times in ns, as everywhere in JSON."""
-    return {
+    more: dict[str, Any] = {}
+    if interval is not None:
+        more["interval_ns"] = [end / 1e3 for end in interval]
+    if work is not None:
+        pair = _beside(found, work)
+        more["beside"] = {
+            "work_ns": work[0] / 1e3,
+            "total_ns": pair.total_ps / 1e3,
+            "exposed_ns": pair.exposed_ps / 1e3,
+            "slowed_ns": (pair.work_ps - work[0]) / 1e3,
+        }
+    return more | {
         "kind": found.kind,
         "size_bytes": found.size_bytes,
         "ranks": found.ranks,
@@ -121,30 +143,61 @@ def _flow(found: Exchange, factor: float) -> float | None:
     return found.size_bytes * factor / found.duration_ps * 1e12 if found.duration_ps else None
 
 
-def _one(found: Exchange, made: Fabric) -> str:
+def _work(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    time, _, part = text.partition(":")
+    try:
+        return _picoseconds("--beside", time), share(part) if part else 0.0
+    except ArgumentTypeError as fault:
+        raise UsageError(f"--beside {text}: {fault}") from None
+
+
+def _beside(found: Exchange, work: tuple[float, float]) -> Overlap:
+    from sim.overlap import beside
+
+    return beside(round(work[0]), work[1], found)
+
+
+def _facts(
+    found: Exchange, work: tuple[float, float] | None, interval: tuple[float, float] | None
+) -> Iterator[tuple[str, str, str]]:
     from trnprof import words
 
-    def guessed(text: str) -> str:
-        return words.estimate(text)
+    inside = (
+        "" if interval is None else f", {words.time(interval[0])} to {words.time(interval[1])} by what is uncertain"
+    )
+    steps = f"{found.algorithm}, {words.count(found.steps)} steps{inside}"
+    yield "time", words.estimate(words.time(found.duration_ps)), steps
+    if found.late_ps:
+        yield "late", words.estimate(words.time(found.late_ps)), "of it, by late ranks and slow links"
+    if work is not None:
+        pair = _beside(found, work)
+        slowed = words.estimate(words.time(pair.work_ps - work[0]))
+        yield (
+            "exposed",
+            words.estimate(words.time(pair.exposed_ps)),
+            f"after work of {words.time(work[0])}, slowed {slowed}",
+        )
+    yield "start", words.estimate(words.time(found.start_ps)), "before the first byte, as far as it is not hidden"
+    yield "bus", words.estimate(words.rate(_flow(found, _bus(found)))), "as nccom-test counts it"
+    moved = f"of a rank's HBM: {words.size(found.memory_bytes)}"
+    yield "memory", words.estimate(words.share(found.memory_share)), moved
+
+
+def _one(found: Exchange, made: Fabric, work: tuple[float, float] | None, interval: tuple[float, float] | None) -> str:
+    from trnprof import words
 
     head = f"{found.kind.replace('_', '-')} of {words.size(found.size_bytes)} over {words.count(found.ranks)} ranks"
     lines = [f"{head}, {words.count(made.chips)} chips: {made.title}"]
-    facts = [
-        ("time", guessed(words.time(found.duration_ps)), f"{found.algorithm}, {words.count(found.steps)} steps"),
-        ("start", guessed(words.time(found.start_ps)), "before the first byte, as far as it is not hidden"),
-        ("bus", guessed(words.rate(_flow(found, _bus(found)))), "as nccom-test counts it"),
-        ("memory", guessed(words.share(found.memory_share)), f"of a rank's HBM: {words.size(found.memory_bytes)}"),
-    ]
-    if found.late_ps:
-        facts.insert(1, ("late", guessed(words.time(found.late_ps)), "of it, by late ranks and slow links"))
-    lines.append(columns(facts, frozenset((1,)), indent="  "))
+    lines.append(columns(list(_facts(found, work, interval)), frozenset((1,)), indent="  "))
     stages = [("stage", "level", "algorithm", "members", "steps", "hops", "links", "memory", "")]
     for stage in found.stages:
         times = (words.time(each) for each in (stage.hops_ps, stage.link_ps, stage.memory_ps))
         parts = {"hops": stage.hops_ps, "links": stage.link_ps, "memory": stage.memory_ps}
         counts = (words.count(stage.members), words.count(stage.load.steps))
         name = (stage.kind.replace("_", "-"), stage.level, stage.algorithm)
-        stages.append((*name, *counts, *map(guessed, times), f"mostly {max(parts, key=parts.get)}"))
+        stages.append((*name, *counts, *map(words.estimate, times), f"mostly {max(parts, key=parts.get)}"))
     return "\n".join([*lines, "", columns(stages, frozenset(range(3, 8)), indent="  ")])
 
 
@@ -230,5 +283,5 @@ def _slow(text: str) -> Slow:
         raise UsageError(f"--slow-link {text}: expected RANK=SHARE or LEVEL:RANK=SHARE, such as efa:5=50%")
     try:
         return Slow(int(match[2]), share(match[3]), match[1])
-    except Exception as fault:
+    except ArgumentTypeError as fault:
         raise UsageError(f"--slow-link {text}: {fault}") from None

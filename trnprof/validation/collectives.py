@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from sim.collectives import Exchange, exchange
-from sim.fabrics import Fabric, fabric
+from sim.fabrics import Fabric, between, fabric
 from trnprof.validation import published
 from trnprof.validation.score import Comparison
 
@@ -74,13 +74,21 @@ def compare(only: str = "") -> Iterator[Comparison]:
         made = listing.fabric()
         for size, time in listing.points:
             level = LARGE_LEVEL if size >= LARGE else SMALL_LEVEL
+            low, high = between(partial(_estimate, listing, size), made)
             yield Comparison(
                 id=f"{listing.id}: {size} B",
                 level=level if listing.fitted else APART_LEVEL,
                 quantity="time",
                 measured=time * 1e3,
-                estimate=listing.exchange(size, made).duration_ps / 1e3,
+                estimate=_estimate(listing, size, made),
+                low=low,
+                high=high,
                 unit="ns",
                 device=made.device.name,
                 note=listing.how.get("note", ""),
             )
+
+
+def _estimate(listing: Listing, size: int, made: Fabric) -> float:
+    """ns"""
+    return listing.exchange(size, made).duration_ps / 1e3
