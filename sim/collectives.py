@@ -260,14 +260,18 @@ class _Maker:
     element: int
 
     def inside(self, kind: str, n: float, part: Part) -> Stage:
-        name = self.asked[0] or self._chosen(kind, n, part)
-        self._check(kind, name, part)
+        if self.asked[0]:
+            self._check(kind, self.asked[0], part)
+            return self._local(kind, self.asked[0], n, part)
+        made = [self._local(kind, name, n, part) for name in self._candidates(kind, n, part)]
+        return min(made, key=lambda stage: stage.duration_ps)
+
+    def _local(self, kind: str, name: str, n: float, part: Part) -> Stage:
         asks = load(kind, name, part, n)
-        device = self.fabric.device
         rate = part.level.rate if part.level is not None else None
         level = "chip" if part.level is None else part.level.name
-        memory = self._memory(kind, name, asks)
-        made = self._stage(kind, level, name, part.ranks, asks, rate, device["cc.alpha_ring"], memory)
+        memory, hop = self._memory(kind, name, asks, part), self.fabric.device["cc.alpha_ring"]
+        made = self._stage(kind, level, name, part.ranks, asks, rate, hop, memory)
         return replace(made, places=(0,) if part.chips > 1 else (), inner=True)
 
     def _check(self, kind: str, name: str, part: Part) -> None:
@@ -276,32 +280,35 @@ class _Maker:
             where = f"{part.local} ranks in each of {part.chips} chips"
             raise InputError(f"{kind}: no {name} over {where}", remedy=f"there is {able}")
 
-    def _chosen(self, kind: str, n: float, part: Part) -> str:
-        """The runtime's choice by size (intranode-collective-comm), among what it has and what serves."""
-        device = self.fabric.device
-        order = ["kangaring", "ring", "direct"]
-        if n < device["cc.rdh_kanga_switch"] * MEGA:
-            order.insert(0, "rdh")
-        if n < device["cc.mesh_rdh_switch"] * MEGA:
-            order.insert(0, "mesh")
-        if n < device["cc.one_step_switch"] * MEGA:
-            order.insert(0, "one-step mesh")
-        has = self.fabric.algorithms or ALGORITHMS
-        return next(name for name in order if name in has and serves(kind, name, part))
+    def _candidates(self, kind: str, n: float, part: Part) -> list[str]:
+        """What the runtime considers at a size (intranode-collective-comm), among what it has and what serves.
 
-    def _memory(self, kind: str, algorithm: str, asks: Load) -> float:
+        A mesh in one step is taken "where the extra data transfer time is shorter" than a step. The ranges of mesh and
+        RDH are said to be empirical: up to their ends the fastest is taken, beyond them not these.
+        """
+        device, has = self.fabric.device, self.fabric.algorithms or ALGORITHMS
+        served = [name for name in ALGORITHMS if name in has and serves(kind, name, part)]
+        around = [name for name in ("kangaring", "ring", "direct") if name in served][:1]
+        if n < device["cc.one_step_switch"] * MEGA:
+            ranges = ["one-step mesh", "mesh"]
+        elif n < device["cc.mesh_rdh_switch"] * MEGA:
+            ranges = ["mesh", "rdh", *around]
+        else:
+            ranges = ["rdh", *around] if n < device["cc.rdh_kanga_switch"] * MEGA else around
+        return [name for name in ranges if name in served] or around or served
+
+    def _memory(self, kind: str, algorithm: str, asks: Load, part: Part) -> float:
         """Seconds that reads and writes take."""
         device = self.fabric.device
-        share = device["cc.hbm_share"] * {
-            "mesh": device["cc.mesh_share"],
-            "one-step mesh": device["cc.mesh_share"],
-            "rdh": device["cc.rdh_share"],
-        }.get(algorithm, 1.0)
-        slower = device["cc.byte_reduction"] - 1 if self.element == 1 else 0.0
-        touched = asks.moved + slower * asks.reduced
+        share = device["cc.hbm_share"]
         if kind == "permute":
-            share = device["cc.hbm_share"] * device["cc.permute_channels"] / device["cc.channels"]
-        return touched / (share * self.fabric.memory_rate)
+            share *= device["cc.permute_channels"] / device["cc.channels"]
+        elif algorithm in ("mesh", "one-step mesh"):
+            share /= 1 + device["cc.mesh_crowding"] * part.flows
+        elif algorithm == "rdh" and part.chips > 1:
+            share *= device["cc.rdh_share"]
+        slower = device["cc.byte_reduction"] - 1 if self.element == 1 else 0.0
+        return (asks.moved + slower * asks.reduced) / (share * self.fabric.memory_rate)
 
     def between(self, kind: str, n: float, inner: Part, outer: Sequence[tuple[Level, int]]) -> Iterator[Stage]:
         """Stages beyond the node: scattering goes outwards, gathering inwards, what does neither crosses each level."""
@@ -331,7 +338,7 @@ class _Maker:
         if self.asked[1]:
             self._check(kind, self.asked[1], part)
             return self._crossing(kind, self.asked[1], n, inner.local, part)
-        has = [name for name in self.fabric.algorithms or OUTER if name != "mesh" or units <= most]
+        has = [name for name in self.fabric.algorithms or OUTER if name != "mesh" or units <= most or not level.outside]
         made = [self._crossing(kind, name, n, inner.local, part) for name in has if serves(kind, name, part)]
         return min(made, key=lambda stage: stage.duration_ps)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 from sim.fabrics import Level
+from sim.topology import Kind
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "broadcast")
 
@@ -58,6 +59,12 @@ class Part:
     def spread(self) -> float:
         """Times that a byte crosses a link when it is routed, for each of a chip's links."""
         return 0.0 if self.level is None else self.level.distance(self.chips) / self.level.degree(self.chips)
+
+    @property
+    def flows(self) -> float:
+        """Messages of a mesh that are routed over one link at once; a switch has room for all."""
+        crowded = self.level is not None and self.level.kind is Kind.RING
+        return (self.chips - 1) * self.spread if crowded else 0.0
 
     @property
     def cycles(self) -> int:

@@ -18,7 +18,9 @@ NODE = fabric("trn2")
 CLUSTER = fabric("trn2", 64)
 
 
-@pytest.mark.parametrize(("size", "algorithm"), [(8192, "one-step mesh"), (MIB // 2, "mesh"), (8 * MIB, "rdh")])
+@pytest.mark.parametrize(
+    ("size", "algorithm"), [(64, "one-step mesh"), (65536, "mesh"), (MIB, "rdh"), (64 * MIB, "kangaring")]
+)
 def test_the_algorithm_goes_by_size(size, algorithm):
     assert exchange("all_reduce", size, NODE).algorithm == algorithm
 
@@ -83,6 +85,12 @@ def test_time_grows_with_size(kind, name):
     made = fabric(name)
     times = [exchange(kind, size, made, algorithm=None).duration_ps for size in (0, 4 * MIB, 256 * MIB, 1024 * MIB)]
     assert all(one < other for one, other in pairwise(times))
+
+
+@given(st.sampled_from(KINDS), st.integers(1, 1 << 33), st.sampled_from([1, 2, 4, 8, 16, 64]))
+def test_no_change_of_algorithm_makes_more_bytes_quicker(kind, size, chips):
+    made = fabric("trn2", chips)
+    assert exchange(kind, 2 * size, made).duration_ps >= 0.99 * exchange(kind, size, made).duration_ps
 
 
 @given(st.sampled_from(KINDS), st.integers(0, 1 << 34), st.sampled_from([1, 2, 4, 16, 64, 4096]))
