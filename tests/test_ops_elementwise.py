@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import mutually_broadcastable_shapes
 import sim.ops
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.definitions.functions import BINARY, UNARY
+from sim.ops.functions import BINARY, UNARY
 from tests.operators import BF16, check, normal
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["fp32", "bf16"])

@@ -7,8 +7,8 @@ import numpy as np
 from sim import dtypes
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.definitions.checking import check_shape
-from sim.ops.definitions.functions import wide
+from sim.ops.checking import check_shape
+from sim.ops.functions import wide
 from sim.ops.operator import Operator, itemsize, nbytes
 
 Array = np.ndarray
@@ -95,6 +95,55 @@ def _flops(
     return 2 * batch * heads * seen_pairs(queries, k.shape[2], causal, window) * (depth + v.shape[3])
 
 
+def attention_backward(
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    dout: Array,
+    lse: Array,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+) -> tuple[Array, Array, Array]:
+    """dq [B, Hq, S, D], dk and dv [B, Hkv, T, D]"""
+    heads, factor = q.shape[1], scale or q.shape[3] ** -0.5
+    shares, _ = probabilities(q, k, causal, window, scale)
+    delta = (wide(dout) * wide(out)).sum(axis=-1, keepdims=True)
+    ds = factor * shares * (wide(dout) @ np.swapaxes(grouped(v, heads), -1, -2) - delta)
+    dk, dv = np.swapaxes(ds, -1, -2) @ wide(q), np.swapaxes(shares, -1, -2) @ wide(dout)
+    shape = (*k.shape[:2], heads // k.shape[1], *k.shape[2:])
+    return ds @ grouped(k, heads), dk.reshape(shape).sum(axis=2), dv.reshape(shape).sum(axis=2)
+
+
+def _backward_outputs(
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    out: TensorSpec,
+    dout: TensorSpec,
+    lse: TensorSpec,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+) -> tuple[TensorSpec, ...]:
+    name = "attention_backward"
+    check_attention(name, q, k, v, causal, window)
+    check_shape(name, "v", v, tuple(k.shape))
+    for argument, spec in (("out", out), ("dout", dout)):
+        check_shape(name, argument, spec, tuple(q.shape))
+    check_shape(name, "lse", lse, tuple(q.shape[:3]))
+    return tuple(TensorSpec(tuple(spec.shape), spec.dtype) for spec in (q, k, v))
+
+
+def _backward_flops(
+    q: TensorSpec, k: TensorSpec, *rest: object, causal: bool = False, window: int | None = None, **scalars: object
+) -> int:
+    """Of the five products, over the pairs that are seen."""
+    batch, heads, queries, depth = q.shape
+    return 10 * batch * heads * seen_pairs(queries, k.shape[2], causal, window) * depth
+
+
 def decode_attention(
     q: Array, k_cache: Array, v_cache: Array, block_table: Array, lengths: Array, scale: float | None = None
 ) -> Array:
@@ -154,6 +203,9 @@ def _decode_reads(
 
 OPERATORS = (
     Operator("attention", "attention.py", attention, _outputs, _flops),
+    Operator(
+        "attention_backward", "attention_backward.py", attention_backward, _backward_outputs, _backward_flops
+    ),
     Operator(
         "decode_attention", "decode_attention.py", decode_attention, _decode_outputs, _decode_flops, _decode_reads
     ),

@@ -9,8 +9,8 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.definitions.checking import check_word
-from sim.ops.definitions.functions import BINARY, UNARY, wide
+from sim.ops.checking import check_word
+from sim.ops.functions import BINARY, UNARY, wide
 from sim.ops.operator import Operator
 
 Array = np.ndarray

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sim.launch import TensorSpec
-from sim.ops.definitions.checking import check_shape, check_word
-from sim.ops.definitions.functions import ACTIVATIONS, wide
+from sim.ops.checking import check_shape, check_word
+from sim.ops.functions import ACTIVATIONS, wide
 from sim.ops.definitions.products import result_spec
 from sim.ops.operator import Operator
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sim.launch import TensorSpec
-from sim.ops.definitions.checking import check_shape
-from sim.ops.definitions.functions import wide
+from sim.ops.checking import check_shape
+from sim.ops.functions import wide
 from sim.ops.operator import Operator
 
 Array = np.ndarray

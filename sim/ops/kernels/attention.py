@@ -201,7 +201,7 @@ def in_stages(rounds, out, sums):
 
 
 def multiply_keys(task, one, block, scores):
-    """q k^T into PSUM, with -1e30 where a query must not look: the mask is a product with the identity."""
+    """q k^T into PSUM, hidden where a query must not look."""
     keys, _ = task.keys.segment(block.start)
     first = block.start % SEGMENT
     for bank in blocks(length(block), BANK):
@@ -210,12 +210,7 @@ def multiply_keys(task, one, block, scores):
             height = task.cut.height(step)
             stationary = one.queries[0:height, step, one.inside]
             nisa.nc_matmul(dst=scores[:, bank], stationary=stationary, moving=keys[0:height, step, columns])
-    for part in blocks(length(block), ROWS):
-        mask = task.masks.of(one.rows, slice(block.start + part.start, block.start + part.stop))
-        if mask != None:
-            identity = task.masks.identity[0 : one.height(), 0 : one.height()]
-            moving = mask[0 : one.height(), 0 : length(part)]
-            nisa.nc_matmul(dst=scores[:, part], stationary=identity, moving=moving, accumulate=True)
+    task.masks.hide(scores, one.rows, block)
 
 
 def turn_probabilities(task, probabilities):

@@ -8,7 +8,7 @@ hidden are not computed.
 import nki.isa as nisa
 import nki.language as nl
 
-from .tiles import ROWS, length, tile
+from .tiles import ROWS, blocks, length, tile
 
 HIDDEN = -1e30  # far below any score, and finite, so that 0 * HIDDEN is 0
 
@@ -45,6 +45,15 @@ class Masks(nl.NKIObject):
         if name not in self.made:
             self.made[name] = self.make(past)
         return self.made[name]
+
+    def hide(self, scores, rows, keys):
+        """Add HIDDEN to scores in PSUM where a query must not look: the mask is a product with the identity."""
+        for part in blocks(length(keys), ROWS):
+            mask = self.of(rows, slice(keys.start + part.start, keys.start + part.stop))
+            if mask != None:
+                identity = self.identity[0 : length(rows), 0 : length(rows)]
+                moving = mask[0 : length(rows), 0 : length(part)]
+                nisa.nc_matmul(dst=scores[:, part], stationary=identity, moving=moving, accumulate=True)
 
     def make(self, past):
         """Query p is past + p - i positions behind key i: it sees it from 0 on, to below the window."""

@@ -7,7 +7,6 @@ from math import erf, pi, sqrt
 
 import numpy as np
 
-OPERATORS = ()
 Array = np.ndarray
 _erf = np.vectorize(erf, otypes=[np.float64])
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from sim.errors import InputError
 from sim.launch import TensorSpec
 
-OPERATORS = ()
 
 
 def check_shape(operator: str, argument: str, spec: TensorSpec | None, wanted: tuple[int | str, ...]) -> None:
