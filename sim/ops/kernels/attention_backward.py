@@ -13,11 +13,12 @@ import nki.language as nl
 
 from .contraction import Cut, load_straight, load_turned
 from .masks import Masks
-from .tiles import ROWS, blocks, leave_psum, length, share, tile
+from .tiles import BANK_BYTES, ROWS, blocks, in_bank, itemsize, leave_psum, length, share, tile
 
 KEYS = 512  # of a block: a bank of PSUM for the scores, and two for the gradients of 128 columns
 NARROW_KEYS = 256  # with heads of more than 128 values
 SEGMENT = 2048  # queries on chip at a time
+SCORES, PRODUCTS, TURNED, QUERIES, SUMS = 0, 2, 4, 5, 6  # first banks of PSUM; two rounds take turns in each
 
 
 @nki.jit
@@ -40,6 +41,11 @@ def attention_backward(q, k, v, out, dout, lse, causal=False, window=None, scale
                 queries.store(dq[b, h], keys.scale)
         keys.store(dk[b, kv], dv[b, kv])
     return dq, dk, dv
+
+
+def columns(D):
+    """fp32 columns that a sum takes in its bank, which it must not leave: a power of two."""
+    return 1 << (D - 1).bit_length()
 
 
 class Keys(nl.NKIObject):
@@ -135,16 +141,17 @@ def over_blocks(keys, queries):
                 seen.append(Round(keys, queries, step, block))
         if not seen:
             continue
+        D = keys.k.shape[2]
         gradients = [
-            [nl.ndarray((length(part), keys.k.shape[2]), dtype=nl.float32, buffer=nl.psum) for _ in range(2)]
-            for part in blocks(length(block), ROWS)
+            [in_bank((length(part), D), SUMS + kind, at * 4 * columns(D)) for kind in range(2)]
+            for at, part in enumerate(blocks(length(block), ROWS))
         ]
         # The products of a round wait for other engines: those of the next are issued before.
         for at in range(len(seen) + 1):
             if at < len(seen):
-                seen[at].differentiate()
+                seen[at].differentiate(at % 2)
             if at > 0:
-                seen[at - 1].gather(gradients)
+                seen[at - 1].gather(gradients, (at - 1) % 2)
         for at, (dk, dv) in enumerate(gradients):
             keys.dk.add(block.start // ROWS + at, dk)
             keys.dv.add(block.start // ROWS + at, dv)
@@ -157,49 +164,51 @@ class Round(nl.NKIObject):
         self.keys, self.queries, self.step, self.block = keys, queries, step, block
         self.height = length(queries.tiles[step])
 
-    def product(self, stationary, moving):
+    def product(self, stationary, moving, bank):
         """[queries, keys] in PSUM of two operands with D on the partitions."""
-        total = nl.ndarray((self.height, length(self.block)), dtype=nl.float32, buffer=nl.psum)
+        total = in_bank((self.height, length(self.block)), bank)
         for step in range(self.keys.depth.steps):
             height = self.keys.depth.height(step)
             one, other = stationary[0:height, step, self.queries.tiles[self.step]], moving[0:height, step, self.block]
             nisa.nc_matmul(dst=total, stationary=one, moving=other)
         return total
 
-    def differentiate(self):
+    def differentiate(self, turn):
         """p and ds, in SBUF."""
         keys, queries, shape = self.keys, self.queries, (self.height, length(self.block))
-        scores = self.product(queries.turned_q, keys.turned_k)
+        scores = self.product(queries.turned_q, keys.turned_k, SCORES + turn)
         keys.masks.hide(scores, queries.place(self.step), self.block)
         self.p = tile(*shape, keys.dtype)
         nisa.activation(dst=self.p, op=nl.exp, data=scores, bias=queries.bias[self.step], scale=keys.scale)
-        dp = self.product(queries.turned_dout, keys.turned_v)
+        dp = self.product(queries.turned_dout, keys.turned_v, PRODUCTS + turn)
         self.ds = tile(*shape, keys.dtype)
         delta = queries.delta[self.step]
         nisa.scalar_tensor_tensor(
             dst=self.ds, data=dp, op0=nl.subtract, operand0=delta, op1=nl.multiply, operand1=self.p
         )
 
-    def gather(self, gradients):
+    def gather(self, gradients, turn):
         """The round's part of all three gradients."""
         queries, step, height = self.queries, self.step, self.height
         for (dk, dv), part in zip(gradients, blocks(length(self.block), ROWS)):
             nisa.nc_matmul(dst=dv, stationary=self.p[:, part], moving=queries.dout[0:height, step])
             nisa.nc_matmul(dst=dk, stationary=self.ds[:, part], moving=queries.q[0:height, step])
-        turned = self.turn()
-        dq = nl.ndarray((height, self.keys.k.shape[2]), dtype=nl.float32, buffer=nl.psum)
+        turned = self.turn(turn)
+        D = self.keys.k.shape[2]
+        dq = in_bank((height, D), QUERIES, turn * 4 * columns(D))
         first = self.block.start // ROWS
         for at, part in enumerate(blocks(length(self.block), ROWS)):
             moving = self.keys.k[0 : length(part), first + at]
             nisa.nc_matmul(dst=dq, stationary=turned[0 : length(part), at], moving=moving)
         queries.dq.add(step, dq)
 
-    def turn(self):
+    def turn(self, turn):
         """ds with the keys on the partitions, [128, steps, queries]."""
         width = length(self.block)
         shape = (ROWS, -(-width // ROWS), self.height)
         turned = nl.ndarray(shape, dtype=self.keys.dtype, buffer=nl.sbuf)
-        in_psum = nl.ndarray(shape, dtype=self.keys.dtype, buffer=nl.psum)
+        single = itemsize(self.keys.dtype) == 4
+        in_psum = in_bank(shape, TURNED, 0 if single else turn * BANK_BYTES // 2, self.keys.dtype)
         for at, part in enumerate(blocks(width, ROWS)):
             place = in_psum[0 : length(part), at]
             nisa.nc_transpose(dst=place, data=self.ds[:, part], engine=nisa.engine.tensor)

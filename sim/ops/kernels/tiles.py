@@ -5,6 +5,7 @@ import nki.language as nl
 
 ROWS = 128  # partitions of SBUF and PSUM
 BANK = 512  # fp32 columns of a bank of PSUM: the widest product
+BANK_BYTES = 2048
 
 
 def blocks(size, width, first=0):
@@ -29,6 +30,11 @@ def even(size, most, width):
     """The width, a multiple of `width` and at most `most`, that cuts `size` into pieces of about the same length."""
     pieces = -(-size // most)
     return min(most, -(-size // (pieces * width)) * width)
+
+
+def in_bank(shape, number, part=0, dtype=nl.float32):
+    """A tile in one bank of PSUM, from byte `part` on: where tiles of several sizes take turns, a place is chosen."""
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum, address=(0, number * BANK_BYTES + part))
 
 
 def itemsize(dtype):
