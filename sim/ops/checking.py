@@ -8,7 +8,6 @@ from sim.errors import InputError
 from sim.launch import TensorSpec
 
 
-
 def check_shape(operator: str, argument: str, spec: TensorSpec | None, wanted: tuple[int | str, ...]) -> None:
     """raises: InputError where a dimension is not the number that is wanted; a letter stands for any size"""
     if spec is None:

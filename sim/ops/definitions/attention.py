@@ -203,9 +203,7 @@ def _decode_reads(
 
 OPERATORS = (
     Operator("attention", "attention.py", attention, _outputs, _flops),
-    Operator(
-        "attention_backward", "attention_backward.py", attention_backward, _backward_outputs, _backward_flops
-    ),
+    Operator("attention_backward", "attention_backward.py", attention_backward, _backward_outputs, _backward_flops),
     Operator(
         "decode_attention", "decode_attention.py", decode_attention, _decode_outputs, _decode_flops, _decode_reads
     ),

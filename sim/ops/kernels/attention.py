@@ -16,10 +16,11 @@ import nki.language as nl
 
 from .contraction import Cut, load_straight, load_turned
 from .masks import Masks
-from .tiles import BANK, ROWS, blocks, itemsize, leave_psum, length, share, tile
+from .tiles import BANK, BANK_BYTES, ROWS, blocks, in_bank, itemsize, leave_psum, length, share, tile
 
 WIDTH = 1024  # keys of a block: two banks of PSUM
 SEGMENT = 8192  # keys that are on chip at a time
+SUM_BANK, SUMS, TURNED_BANK, TURNED_BANKS = 7, 2, 6, 1  # of PSUM; the scores have the first
 AHEAD = 2  # rounds whose scores are issued before the first one's probabilities are used
 TURNED_BYTES = 1024  # of a partition of PSUM, for transposed probabilities
 GROUP = 16  # tiles of queries that pass over a segment
@@ -53,7 +54,6 @@ class Task(nl.NKIObject):
         self.scale = scale if scale else q.shape[3] ** -0.5
         self.masks = Masks(q.dtype, k.shape[2] - q.shape[2], causal, window)
         self.keys = Keys(k, v, self.cut)
-        self.turn = 0
 
     def blocks(self, rows):
         """Blocks of keys that some queries see, within segments."""
@@ -121,10 +121,10 @@ class Round(nl.NKIObject):
         self.task, self.one, self.block, self.last = task, one, block, last
         self.probabilities = self.correction = self.turned = None
 
-    def score(self):
+    def score(self, turn):
         """exp(scale * (q k^T - maximum)), in SBUF."""
         one, height = self.one, self.one.height()
-        scores = nl.ndarray((height, length(self.block)), dtype=nl.float32, buffer=nl.psum)
+        scores = in_bank((height, length(self.block)), turn % (AHEAD + 1) * WIDTH // BANK)
         multiply_keys(self.task, one, self.block, scores)
         largest, bias, before = tile(height, 1), tile(height, 1), one.bias
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=1, negate=True)
@@ -140,17 +140,20 @@ class Round(nl.NKIObject):
             nisa.activation(dst=self.correction, op=nl.exp, data=before, scale=-1.0, bias=bias)
         one.bias = bias
 
-    def turn(self):
+    def turn(self, turn):
         """The keys on the partitions, half a bank of PSUM at a time."""
         together = TURNED_BYTES // (ROWS * itemsize(self.probabilities.dtype)) * ROWS
         groups = blocks(length(self.block), together)
-        self.turned = [turn_probabilities(self.task, self.probabilities[:, group]) for group in groups]
+        self.turned = []
+        for at, group in enumerate(groups):
+            place = (turn * len(groups) + at) * TURNED_BYTES % (TURNED_BANKS * BANK_BYTES)
+            self.turned.append(turn_probabilities(self.probabilities[:, group], place, at))
 
-    def weigh(self):
+    def weigh(self, turn):
         """Add the values, weighted with their probabilities."""
         _, values = self.task.keys.segment(self.block.start)
         one, first = self.one, self.block.start % SEGMENT // ROWS
-        added = nl.ndarray((one.height(), values.shape[2]), dtype=nl.float32, buffer=nl.psum)
+        added = in_bank((one.height(), values.shape[2]), SUM_BANK, turn % SUMS * BANK_BYTES // SUMS)
         for group in self.turned:
             for at in range(group.shape[1]):
                 height = min(ROWS, self.block.stop - self.block.start // SEGMENT * SEGMENT - first * ROWS)
@@ -190,12 +193,12 @@ def in_stages(rounds, out, sums):
     """Each stage of a round is issued before the later stages of the rounds before it, which wait for other engines."""
     for at in range(len(rounds) + AHEAD + 1):
         if at < len(rounds):
-            rounds[at].score()
+            rounds[at].score(at)
         if 0 <= at - AHEAD < len(rounds):
-            rounds[at - AHEAD].turn()
+            rounds[at - AHEAD].turn(at - AHEAD)
         if 0 <= at - AHEAD - 1 < len(rounds):
             done = rounds[at - AHEAD - 1]
-            done.weigh()
+            done.weigh(at - AHEAD - 1)
             if done.last:
                 finish(done.one, out, sums)
 
@@ -213,21 +216,21 @@ def multiply_keys(task, one, block, scores):
     task.masks.hide(scores, one.rows, block)
 
 
-def turn_probabilities(task, probabilities):
-    """[queries, keys] -> [128 keys, steps, queries]"""
+def turn_probabilities(probabilities, place, turn):
+    """[queries, keys] -> [128 keys, steps, queries], through some bytes of PSUM."""
     height, width = probabilities.shape
     parts = blocks(width, ROWS)
-    in_psum = nl.ndarray((ROWS, len(parts), height), dtype=probabilities.dtype, buffer=nl.psum)
+    first, inside = TURNED_BANK + place // BANK_BYTES, place % BANK_BYTES
+    in_psum = in_bank((ROWS, len(parts), height), first, inside, probabilities.dtype)
     turned = nl.ndarray((ROWS, len(parts), height), dtype=probabilities.dtype, buffer=nl.sbuf)
     for at, part in enumerate(parts):
-        place = in_psum[0 : length(part), at]
-        nisa.nc_transpose(dst=place, data=probabilities[:, part], engine=nisa.engine.tensor)
-    task.turn += 1
+        target = in_psum[0 : length(part), at]
+        nisa.nc_transpose(dst=target, data=probabilities[:, part], engine=nisa.engine.tensor)
     full = width // ROWS
     if full:
-        leave_psum(turned[:, 0:full], in_psum[:, 0:full], task.turn)
+        leave_psum(turned[:, 0:full], in_psum[:, 0:full], turn)
     if width % ROWS:
-        leave_psum(turned[0 : width % ROWS, full], in_psum[0 : width % ROWS, full], task.turn)
+        leave_psum(turned[0 : width % ROWS, full], in_psum[0 : width % ROWS, full], turn)
     return turned
 
 
