@@ -172,15 +172,22 @@ def first_reaching(end, rows, coarse, fine, t0):
 
 
 @njit(cache=True)
-def whole_block(blocks, size, i, rows, window):
-    """Whether rows [i, i + size) start inside the window, in one cell, with no body to be drawn alone."""
+def whole_block(blocks, size, i, rows, window, limit):
+    """Whether rows [i, i + size) start inside the window, in one cell, with no body to be drawn alone.
+
+    limit : the end of the cell that is open, if one is; before it, no division is needed to tell
+    """
     block = blocks[i // size]
     if i + size > rows or block[MAX_BODY] >= LONE_BUCKETS * window[2]:
         return False
     low = block[FIRST_START]
     high = block[LAST_START]
+    if low <= window[0] or high >= window[1]:
+        return False
+    if low < limit:
+        return high < limit
     cell = CELL_BUCKETS * window[2]
-    return low > window[0] and high < window[1] and low // cell == high // cell
+    return high - low < cell and low // cell == high // cell
 
 
 @njit(cache=True)
@@ -193,7 +200,7 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
     body ends before t0 is left out: later rows cover it.
     """
     t0, t1, bucket = window[0], window[1], window[2]
-    state = np.zeros(9, np.int64)
+    state = np.zeros(10, np.int64)
     i = first_reaching(end, rows, coarse, fine, t0)
     lone_bucket = -FAR
     filled = 0
@@ -201,32 +208,45 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
         state[0], state[1] = reaches(end, flags, rows, fine, i)
     while i < rows.size and start[rows[i]] < t1:
         size = 0
-        if i % COARSE == 0 and whole_block(coarse, COARSE, i, rows.size, window):
+        limit = state[9] if state[2] else -FAR
+        if i % COARSE == 0 and whole_block(coarse, COARSE, i, rows.size, window, limit):
             size = COARSE
-        elif i % FINE == 0 and whole_block(fine, FINE, i, rows.size, window):
+        elif i % FINE == 0 and whole_block(fine, FINE, i, rows.size, window, limit):
             size = FINE
         if size:
             block = coarse[i // COARSE] if size == COARSE else fine[i // FINE]
-            filled = open_cell(block[FIRST_START], flags, rows, window, marks, filled, state, i)
+            if state[2] == 0 or block[FIRST_START] >= state[9]:
+                filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+                open_cell(block[FIRST_START], window, marks[filled], state, i)
             gather(marks[filled], state, size, block)
             i += size
             continue
         row = rows[i]
+        # A row that is too short to stand alone needs no body, which later rows tell.
+        if start[row] > t0 and end[row] - start[row] < LONE_BUCKETS * bucket:
+            if state[2] == 0 or start[row] >= state[9]:
+                filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+                open_cell(start[row], window, marks[filled], state, i)
+            gather_row(start, end, flags, rows, marks[filled], state, i)
+            i += 1
+            continue
         body = body_end(start, end, flags, rows, fine, i)
         at = max(start[row], t0) // bucket
         if body <= t0:
             reach_on(start, end, flags, row, state)
         elif body - start[row] >= LONE_BUCKETS * bucket and at != lone_bucket:
             lone_bucket = at
-            filled = close_cell(flags, rows, window, marks, filled, state)
+            filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
             lone_mark(start, end, flags, row, body, marks[filled])
             reach_on(start, end, flags, row, state)
             filled += 1
         else:
-            filled = open_cell(start[row], flags, rows, window, marks, filled, state, i)
-            gather_row(start, end, flags, rows, marks[filled], state, i, body)
+            if state[2] == 0 or max(start[row], t0) >= state[9]:
+                filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+                open_cell(start[row], window, marks[filled], state, i)
+            gather_row(start, end, flags, rows, marks[filled], state, i)
         i += 1
-    return close_cell(flags, rows, window, marks, filled, state)
+    return close_cell(start, end, flags, rows, fine, window, marks, filled, state)
 
 
 @njit(cache=True)
@@ -243,7 +263,8 @@ def lone_mark(start, end, flags, row, body, mark):
 
 
 # state: 0 reach of work, 1 reach of the rest, 2 rows in the open cluster, 3 its work rows,
-#        4 union of its work, 5 union of the rest, 6 union of its waste, 7 index of its longest row, 8 that row's rank
+#        4 union of its work, 5 union of the rest, 6 union of its waste, 7 index of its longest row, 8 that row's rank,
+#        9 end of its cell
 
 
 @njit(cache=True)
@@ -269,15 +290,13 @@ def reach_on(start, end, flags, row, state):
 
 
 @njit(cache=True)
-def open_cell(begin, flags, rows, window, marks, filled, state, i):
-    """Make the open cluster the cell in which row i begins or enters the window; returns the marks filled."""
+def open_cell(begin, window, mark, state, i):
+    """Begin a cluster in the cell in which row i begins or enters the window."""
     low = max(begin, window[0])
     cell = CELL_BUCKETS * window[2]
-    if state[2] and max(marks[filled, MARK_START], window[0]) // cell == low // cell:
-        return filled
-    filled = close_cell(flags, rows, window, marks, filled, state)
-    marks[filled, MARK_START] = begin
-    marks[filled, MARK_END] = low
+    mark[MARK_START] = begin
+    mark[MARK_END] = low
+    state[9] = (low // cell + 1) * cell
     state[2] = 0
     state[3] = 0
     state[4] = max(np.int64(0), state[0] - begin)
@@ -285,7 +304,6 @@ def open_cell(begin, flags, rows, window, marks, filled, state, i):
     state[6] = 0
     state[7] = i
     state[8] = -1
-    return filled
 
 
 @njit(cache=True)
@@ -305,11 +323,10 @@ def gather(mark, state, size, block):
 
 
 @njit(cache=True)
-def gather_row(start, end, flags, rows, mark, state, i, body):
+def gather_row(start, end, flags, rows, mark, state, i):
     """Add one row to the open cluster."""
     row = rows[i]
     mark[MARK_END] = max(mark[MARK_END], end[row])
-    mark[MARK_BODY] = body
     fresh = reach_on(start, end, flags, row, state)
     state[2] += 1
     if flags[row] & WORK:
@@ -325,7 +342,7 @@ def gather_row(start, end, flags, rows, mark, state, i, body):
 
 
 @njit(cache=True)
-def close_cell(flags, rows, window, marks, filled, state):
+def close_cell(start, end, flags, rows, fine, window, marks, filled, state):
     """Finish the open cluster, if there is one; returns the marks filled."""
     if state[2] == 0:
         return filled
@@ -341,9 +358,9 @@ def close_cell(flags, rows, window, marks, filled, state):
         mark[MARK_ROW] = rows[state[7]]
         mark[MARK_FLAGS] = flags[rows[state[7]]]
         mark[MARK_BUSY] = mark[MARK_END] - mark[MARK_START]
+        mark[MARK_BODY] = body_end(start, end, flags, rows, fine, state[7])
     else:
-        cell = CELL_BUCKETS * window[2]
-        limit = (max(mark[MARK_START], window[0]) // cell + 1) * cell
+        limit = state[9]
         # All rows start before the limit, so what the union has beyond it is one stretch.
         reach = state[0] if work else state[1]
         busy = state[4] if work else state[5]
