@@ -139,7 +139,7 @@
       const y = snap(Y(r.roof)) + .5;
       g.setLineDash([3, 3]); g.strokeStyle = P["text-3"]; g.beginPath(); g.moveTo(0, y); g.lineTo(tl.w, y); g.stroke(); g.setLineDash([]);
     }
-    g.font = SMALL; caption(g, r.topWords, tl.w - 5, r.y + 9.5, P, "right"); g.font = FONT;
+    if (r.topWords) { g.font = SMALL; caption(g, r.topWords, tl.w - 5, r.y + 9.5, P, "right"); g.font = FONT; }
     tl.hits.push({ x0: 0, x1: tl.w, y0: r.y, y1: r.y + r.h, kind: "level", r, f, at });
   }
 

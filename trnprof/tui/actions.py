@@ -25,7 +25,8 @@ Action = Callable[[Scene, int], State]
 def start(session: Session, colour: str) -> State:
     """The first view of a trace: fitted to its activity, the first instruction of the work selected."""
     t0, t1 = session.home
-    state = State(t0, t1, (t0 + t1) // 2, colour=colour)
+    folded = tuple(dict.fromkeys(track.group for track in session.tracks() if track.quiet))
+    state = State(t0, t1, (t0 + t1) // 2, colour=colour, folded=folded)
     row = session.first_in(*session.home)
     return select(session, state, row) if row != NONE else state
 

@@ -13,6 +13,8 @@ SMALL, SIDE = 100, 160
 LEAST, BARE = (40, 10), (60, 16)
 """Columns and lines below which only a sentence fits, and below which the panel goes."""
 SIDE_WIDTH = 58
+SPARE = 10
+"""Worth of tracks that only take lines that nothing else wants."""
 TOP = 4
 """Header, verdict, overview and ruler."""
 
@@ -81,11 +83,13 @@ def plan(tracks: Sequence[Track], height: int, state: State) -> list[Row]:
     left = height
     for track in ranked:
         want = _least(track, left, chosen=track.id == state.track)
-        if want <= left:
+        if want <= left and (track.id in wanted or worth(track)[0] < SPARE):
             lines[track.id] = want
             left -= want
-    rows = [Row(t, lines[t.id]) for t in tracks if t.id in lines]
-    return _grow(rows, left)
+    rows = {row.track.id: row for row in _grow([Row(t, lines[t.id]) for t in tracks if t.id in lines], left)}
+    left = height - sum(row.lines + row.air for row in rows.values())
+    rows |= {t.id: Row(t) for t in [t for t in ranked if t.id not in rows][: max(left, 0)]}
+    return [rows[t.id] for t in tracks if t.id in rows]
 
 
 def _least(track: Track, left: int, chosen: bool) -> int:
@@ -115,13 +119,22 @@ def worth(track: Track) -> tuple[int, int]:
         "banks": 6,
     }
     rank = order.get(track.kind, 8)
-    if track.id.endswith("_bytes_per_s"):
+    if _repeats(track):
+        return SPARE, track.core
+    if track.id.endswith("dma_bytes_per_s"):
         rank = 4
+    elif track.id.endswith("_per_s"):
+        rank = 8
     if track.engine == 4 or idle:
         rank = 5
     if track.kind == "transfers" and not track.words[:1].strip("0"):
         rank = 9
     return rank, track.core
+
+
+def _repeats(track: Track) -> bool:
+    """Whether it tells what the tracks above it tell, or what few ask for."""
+    return track.quiet or track.id.rpartition(".")[2].startswith(("busy_", "transfers_in_flight"))
 
 
 def _grow(rows: list[Row], left: int) -> list[Row]:

@@ -67,7 +67,8 @@ def gutter(field: Field, row: Row, y: int) -> None:
     if track.kind == "instructions":
         value = value.replace(words.NARROW, "")
     room = right - 2
-    name = _name(track, room - width_of(value) - 1 if value and row.lines == 1 else room)
+    folded = track.group in field.state.folded
+    name = _name(track, room - width_of(value) - 1 if value and row.lines == 1 else room, folded)
     plain = ink.DIM if track.minor or not coloured else ink.TEXT
     end = canvas.put(2, y, clipped(name, room), (ink.TEXT | ink.BOLD) if chosen else plain)
     if end + width_of(value) < right:
@@ -76,11 +77,13 @@ def gutter(field: Field, row: Row, y: int) -> None:
         canvas.put_right(right, y + 1, clipped(value, room), ink.DIM)
 
 
-def _name(track: Track, room: int) -> str:
+def _name(track: Track, room: int, folded: bool) -> str:
     """The track's name, else the word of it that tells it from its neighbours, else its code."""
     core = track.group_name.partition(", ")[2]
     if track.kind == "bound" and core and width_of(core) + 6 <= room:
         return f"bound {core}"
+    if track.quiet and track.kind == "counter" and folded:
+        return f"{track.group_name} +"
     parts = track.name.split(" ")
     telling = (parts[-1] if track.minor else parts[0]).rstrip(",")
     return next((name for name in (track.name, telling, track.code) if 2 < width_of(name) <= room), track.name)

@@ -1,4 +1,4 @@
-"""Levels and rates over time: those that the profile recorded, and the two that follow from its rows."""
+"""Levels and rates over time: those that the profile recorded, and those that follow from its rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from sim.trace import Arrays, Engine, Memory, Trace
 from trnprof.view import format as words
 from trnprof.view.palette import NEUTRAL
 from trnprof.view.records import Track
+
+if TYPE_CHECKING:
+    from trnprof.view.gauges import Gauge
 
 _BANK = "psum_bank_"
 
@@ -69,7 +73,7 @@ class Counter:
     """A track of one or several step functions."""
 
     track: Track
-    steps: tuple[Steps, ...]
+    steps: tuple[Gauge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +87,21 @@ class _Kind:
 
 
 _KINDS = {
+    **{
+        f"busy_{engine.name.lower()}": _Kind(
+            f"{words.ENGINE_WORDS[engine]} busy", words.ENGINE_CODES[engine], "busy", engine, 20, step=False
+        )
+        for engine in Engine
+    },
     "dma_bytes_per_s": _Kind("DMA rate", "GB/s", "B/s", Engine.DMA, 36, step=False),
     "hbm_bytes_per_s": _Kind("HBM rate", "GB/s", "B/s", Engine.DMA, 36, step=False),
+    "flops_per_s": _Kind("TensorE rate", "FLOP", "FLOP/s", Engine.TENSOR, 36, step=False),
     "psum": _Kind("PSUM in use", "psum", "share", Engine.TENSOR, 30),
     "psum_banks": _Kind("PSUM banks", "psum", "share", Engine.TENSOR, 36),
     "sbuf": _Kind("SBUF in use", "sbuf", "share", Engine.VECTOR, 30),
     "hbm": _Kind("HBM in use", "hbm", "share", Engine.COLLECTIVE, 30),
     "pending_dma": _Kind("Pending DMAs", "pend", "", Engine.DMA, 24),
+    "transfers_in_flight": _Kind("Transfers in flight", "fly", "", Engine.DMA, 24),
     "tensor_clock": _Kind("TensorE clock", "GHz", "Hz", Engine.TENSOR, 22),
 }
 
@@ -110,12 +122,17 @@ def recorded(trace: Trace, core: int) -> dict[str, tuple[Steps, ...]]:
     return found
 
 
-def counters(trace: Trace, core: int, roofs: Mapping[str, float]) -> list[Counter]:
+def counters(
+    trace: Trace, core: int, roofs: Mapping[str, float], derived: Mapping[str, tuple[Gauge, ...]]
+) -> list[Counter]:
     """Every counter of a core, in the order of the screen.
 
-    roofs : limits of the machine by counter name: bytes per second, bytes of a partition, Hz
+    roofs   : limits of the machine by counter name: bytes per second, FLOP/s, bytes of a partition, Hz
+    derived : counters that follow from rows; what is recorded goes first
     """
-    found = recorded(trace, core)
+    found: dict[str, tuple[Gauge, ...]] = {**derived, **recorded(trace, core)}
+    if "pending_dma" in found:
+        found.pop("transfers_in_flight", None)
     if "dma_bytes_per_s" not in found:
         steps = transfer_rate(trace, core)
         if steps is not None:
@@ -132,16 +149,23 @@ def counters(trace: Trace, core: int, roofs: Mapping[str, float]) -> list[Counte
     return [_counter(core, name, found[name], roofs) for name in order if name in found and _speaks(name, found[name])]
 
 
-def _speaks(name: str, steps: tuple[Steps, ...]) -> bool:
+def _speaks(name: str, steps: tuple[Gauge, ...]) -> bool:
     """A rate that stays zero is not worth a line."""
     return any(s.peak > 0 for s in steps) or not name.endswith("per_s")
 
 
-def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str, float]) -> Counter:
+def level(core: int, name: str, steps: tuple[Steps, ...]) -> Counter:
+    """A recorded level without a limit, such as a semaphore; its group starts folded."""
+    made = _counter(core, name, steps, {})
+    track = replace(made.track, group=f"c{core}.semaphores", colour=int(Engine.SYNC), height=16, step=True, quiet=True)
+    return Counter(track, steps)
+
+
+def _counter(core: int, name: str, steps: tuple[Gauge, ...], roofs: Mapping[str, float]) -> Counter:
     kind = _KINDS.get(name) or _Kind(words.plain(name, 32), name[:4], _unit(name), NEUTRAL, 30, "per_s" not in name)
     peak = max(s.peak for s in steps)
-    roof = roofs.get(name) if kind.unit == "B/s" else None
-    top = max(1.0 if kind.unit == "share" and peak > 0.2 else peak * 1.08, (roof or 0) * 1.06) or 1.0
+    roof = roofs.get(name) if kind.unit in ("B/s", "FLOP/s") else None
+    top = max(1.0 if kind.unit in ("share", "busy") and peak > 0.2 else peak * 1.08, (roof or 0) * 1.06) or 1.0
     track = Track(
         id=f"c{core}.n.{_UNSAFE.sub('_', name)}",
         group=f"c{core}.counters",
@@ -153,9 +177,9 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
         core=core,
         height=kind.height,
         top=float(top),
-        top_words=f"roof {words.level(roof, kind.unit)}" if roof else f"max {_level(name, peak, kind.unit, roofs)}",
+        top_words=_top_words(name, kind.unit, roof, peak, roofs),
         roof=roof,
-        cap=1.0 if kind.unit == "share" else roof or peak or 1.0,
+        cap=1.0 if kind.unit in ("share", "busy") else roof or peak or 1.0,
         cap_words=_cap_words(name, kind.unit, roof, peak, roofs),
         step=kind.step,
         words=f"of {words.size(roofs[name])}" if kind.unit == "share" and name in roofs else "",
@@ -169,7 +193,16 @@ def _counter(core: int, name: str, steps: tuple[Steps, ...], roofs: Mapping[str,
     return Counter(track, steps)
 
 
+def _top_words(name: str, unit: str, roof: float | None, peak: float, roofs: Mapping[str, float]) -> str:
+    """What full height is; a share of time needs no words."""
+    if unit == "busy":
+        return ""
+    return f"roof {words.level(roof, unit)}" if roof else f"max {_level(name, peak, unit, roofs)}"
+
+
 def _cap_words(name: str, unit: str, roof: float | None, peak: float, roofs: Mapping[str, float]) -> str:
+    if unit == "busy":
+        return "the time"
     if unit == "share":
         return words.size(roofs[name]) if name in roofs else "the whole"
     return f"the roof, {words.level(roof, unit)}" if roof else f"the peak, {_level(name, peak, unit, roofs)}"

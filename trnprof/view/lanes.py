@@ -64,6 +64,12 @@ class Lane:
         frames.coarsen(fine, coarse)
         return {"fine": fine, "coarse": coarse}
 
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """When each row starts, int64 [rows], ascending."""
+        whole = self.rows.size == self.columns.start.size
+        return self.columns.start if whole else self.columns.start[self.rows]
+
     def _lane(self) -> tuple[np.ndarray, ...]:
         return (self.columns.start, self.columns.end, self.columns.flags, self.rows, *self.blocks)
 

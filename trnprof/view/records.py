@@ -110,7 +110,7 @@ class Track(Record):
     step: bool = False
     """Counters: levels, not samples of something that flows."""
     quiet: bool = False
-    """Nothing of its core worked for the kernel: the group starts folded."""
+    """The group starts folded: nothing of its core worked for the kernel, or it is of interest to few."""
 
 
 @dataclass(frozen=True, slots=True)

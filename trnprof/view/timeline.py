@@ -11,12 +11,13 @@ from threading import Lock
 import numpy as np
 
 from sim.trace import NONE, Arrays, Engine, Trace
-from trnprof.machine import Machine
+from trnprof.machine import Machine, short
 from trnprof.view import format as words
 from trnprof.view import route, tracks
 from trnprof.view.causes import cause, waiting
 from trnprof.view.colours import HUED, OTHERS, Schemes
-from trnprof.view.counters import Counter, counters
+from trnprof.view.counters import Counter, counters, level
+from trnprof.view.gauges import arithmetic, gauges, semaphores
 from trnprof.view.labels import Labels
 from trnprof.view.lanes import Columns, Lane
 from trnprof.view.palette import NEUTRAL
@@ -33,6 +34,9 @@ GIGA = 10**9
 
 GAP_BUCKETS = 2
 """Idle time shorter than this is not drawn: its share of a cluster shows it."""
+
+MOST_SEMAPHORES = 32
+"""Of a core, that have a track: those that change most often."""
 
 _KEPT_OVERVIEWS = 8
 
@@ -102,7 +106,10 @@ class Timeline:
         found += [row for row in engines if row.track.engine != Engine.COLLECTIVE]
         found += dma
         found += [row for row in engines if row.track.engine == Engine.COLLECTIVE]
-        return [*found, *counters(self.trace, core, self._roofs())]
+        derived = gauges(self.trace, core, [*engines, *dma], self.window)
+        signals = semaphores(self.trace, core, MOST_SEMAPHORES)
+        found += [level(core, name, steps) for name, steps in signals.items()]
+        return [*found, *counters(self.trace, core, self._roofs(), derived)]
 
     @property
     def first_core(self) -> int:
@@ -147,6 +154,8 @@ class Timeline:
         roofs = {"dma_bytes_per_s": figures.get("dma"), "hbm_bytes_per_s": figures.get("hbm")}
         if self.machine.wire:
             roofs["dma_bytes_per_s"] = self.machine.wire / self.machine.cores
+        kind = short(arithmetic(self.trace) or "bfloat16")
+        roofs["flops_per_s"] = figures.get(f"tensor.{kind.lower()}")
         table = self.machine.figures
         if table is not None:
             clock = table.get("clock_tensor")

@@ -21,6 +21,7 @@ GROUPS = {
     "engines": "Engines",
     "dma": "DMA queues",
     "collectives": "Collectives",
+    "semaphores": "Semaphores",
     "counters": "Counters",
 }
 """In the order of the screen: what the work is, who does it, what moves, what fills."""
