@@ -22,7 +22,7 @@ from sim.dependences import Dependences
 from sim.errors import CapacityError, InputError
 from sim.figures import COUNTED_UNITS, SAMPLES, Figure, catalogue
 from sim.interval import Doubt, Interval, interval
-from sim.program import Program
+from sim.program import Form, Program
 from sim.record import record
 from sim.retiming import Recording, on_device, recording, retime
 from sim.spec import Device
@@ -64,6 +64,8 @@ class _Compiled:
     program: Program
     placement: Placement
     found: Dependences
+    is_kept: bool
+    """Costs change nothing but times: the passes made no form, and put none in an order by what it costs."""
 
 
 def error_bars(
@@ -149,11 +151,24 @@ def within(figure: Figure, share: float) -> float:
 
 
 def _compiled(program: Program, options: Options, before: _Compiled | None) -> _Compiled:
-    """The program after the passes; its dependences are those found before if it is the same but for costs."""
+    """The program after the passes.
+
+    before : what became of it on another machine; of that, what costs do not change is taken over
+    """
+    if before is not None and before.is_kept and _alike_forms(program.forms, before.program.forms):
+        kept = replace(before.program, device=program.device, forms=program.forms)
+        return replace(before, program=kept)
     rewritten, placement = schedule.placed(compiler.rewrite(program, options), options)
+    is_kept = _keeps_forms(program, rewritten) and not (options.straight and compiler.is_straight(program))
     if before is not None and _alike(rewritten, before.program) and _same_places(placement, before.placement):
-        return _Compiled(rewritten, placement, before.found)
-    return _Compiled(rewritten, placement, dependences.find(rewritten, placement))
+        return _Compiled(rewritten, placement, before.found, is_kept)
+    return _Compiled(rewritten, placement, dependences.find(rewritten, placement), is_kept)
+
+
+def _keeps_forms(program: Program, rewritten: Program) -> bool:
+    """Whether the passes made no form of their own."""
+    pairs = zip(program.forms, rewritten.forms, strict=False)
+    return len(program.forms) == len(rewritten.forms) and all(one is other for one, other in pairs)
 
 
 def _alike(one: Program, other: Program) -> bool:
@@ -161,9 +176,14 @@ def _alike(one: Program, other: Program) -> bool:
     columns = ("form", "core", "operand_start", "operands", "order")
     if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns):
         return False
-    return len(one.forms) == len(other.forms) and all(
+    return _alike_forms(one.forms, other.forms)
+
+
+def _alike_forms(some: tuple[Form, ...], others: tuple[Form, ...]) -> bool:
+    """Whether forms are the same but for what they cost."""
+    return len(some) == len(others) and all(
         (a.engine, a.roles, a.layouts, a.dma is None) == (b.engine, b.roles, b.layouts, b.dma is None)
-        for a, b in zip(one.forms, other.forms, strict=True)
+        for a, b in zip(some, others, strict=True)
     )
 
 

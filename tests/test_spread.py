@@ -142,6 +142,18 @@ def test_dependences_found_once_serve_every_sample(run, monkeypatch):
     assert len(calls) <= 3  # once for the samples, once for the figures that are read
 
 
+@pytest.mark.parametrize("which", ["run", "legacy"])
+def test_what_passes_did_once_serves_every_sample_that_they_do_not_depend_on(which, request, monkeypatch):
+    """Legacy passes describe instructions of their own, whose costs are each machine's."""
+    launch, calls = request.getfixturevalue(which), []
+    rewrite, usual = spread.compiler.rewrite, sim.error_bars(launch, samples=5)
+    monkeypatch.setattr(spread.compiler, "rewrite", lambda *given: calls.append(1) or rewrite(*given))
+    assert sim.error_bars(launch, samples=5).latency_ns == usual.latency_ns
+    assert len(calls) == (2 if which == "run" else 7 + len(usual.decisions))  # once is for the figures that are read
+    monkeypatch.setattr(spread, "_keeps_forms", lambda *given: False)
+    assert sim.error_bars(launch, samples=5) == usual
+
+
 def test_a_trace_without_its_program_has_no_bars(run):
     with pytest.raises(UnsupportedError, match="timed anew"):
         sim.error_bars(dataclasses.replace(run.trace, recorded=None))
