@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
 def _read(path: Path) -> Trace | None:
     """None for a file that is not there or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         said = json.loads(arrays.pop("texts").tobytes())
         os.utime(path)

@@ -50,30 +50,41 @@ def _kernel(fine: Stretch) -> Regions:
 
 
 def _instructions(table: Instructions, edges: np.ndarray, region: int) -> tuple[Instructions, np.ndarray]:
-    """The rows, and into which each instruction went."""
-    part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
-    keys = np.stack([part, *(table.column(name).astype(np.int64) for name in KEYS)])
-    groups, first, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    number = number.reshape(-1)
-    size = groups.shape[1]
-    length = np.bincount(number, table.end_ps - table.start_ps, size)
-    start, end = _laid_out(table, groups, length, edges)
+    """The rows, and into which each instruction went; one that lasts over an edge goes on in a row without counts."""
+    owner, part, first, length = _cut(table.start_ps, table.end_ps, edges)
+    keys = np.stack([part, *(table.column(name)[owner].astype(np.int64) for name in KEYS)])
+    groups, example, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    number, size = number.reshape(-1), groups.shape[1]
+    start, end = _laid_out(table, groups, np.bincount(number, length, size), edges)
+    home = number[first]
     columns = {name: groups[1 + k] for k, name in enumerate(KEYS)}
-    columns |= {name: _added(number, table.column(name), size) for name in SUMS if table.has(name)}
-    passed = np.bincount(number, table.partitions.astype(float) * table.elements, size)
-    columns["partitions"] = np.rint(passed / np.maximum(1, columns["elements"])).astype(np.int64)
-    columns["count"] = np.bincount(number, table.count, size).astype(np.int64)
-    columns["function"] = table.function[first]
-    columns["control"] = table.control[first]
+    columns |= {name: _added(home, table.column(name), size) for name in SUMS if table.has(name)}
+    columns["count"] = _added(home, table.count, size)
+    passed = np.bincount(home, table.partitions.astype(float) * table.elements, size)
+    columns["partitions"] = np.rint(passed / np.maximum(1, columns.get("elements", 1))).astype(np.int64)
+    columns["function"] = table.function[owner[example]]
+    columns["control"] = table.control[owner[example]]
     order = np.argsort(start, kind="stable")
-    sorted_columns = {name: values[order] for name, values in columns.items()}
+    columns = {name: values[order] for name, values in columns.items()}
     place = np.empty(size, np.int64)
     place[order] = np.arange(size)
     made = Instructions(
-        size, id=np.arange(size), start_ps=start[order], end_ps=end[order],
-        region=np.full(size, region), **sorted_columns,
-    )  # fmt: skip
-    return made, place[number]
+        size, id=np.arange(size), start_ps=start[order], end_ps=end[order], region=np.full(size, region), **columns
+    )
+    return made, place[home]
+
+
+def _cut(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Intervals cut at the edges: (interval, slice) of each piece, the first piece of each interval, lengths."""
+    last = edges.size - 2
+    low = np.clip(np.searchsorted(edges, start, "right") - 1, 0, last)
+    high = np.clip(np.searchsorted(edges, end, "left") - 1, low, last)
+    count = high - low + 1
+    owner = np.repeat(np.arange(start.size), count)
+    first = np.cumsum(count) - count
+    part = low[owner] + np.arange(owner.size) - first[owner]
+    length = np.minimum(end[owner], edges[part + 1]) - np.maximum(start[owner], edges[part])
+    return owner, part, first, np.maximum(0, length)
 
 
 def _laid_out(
@@ -93,10 +104,10 @@ def _laid_out(
             if rows.size:
                 share = length[rows] / max(1.0, length[rows].sum())
                 # Collectives come last, so that they do not seem to hide behind work that came before them.
-                first = edges[at + 1] - int(busy[at]) if key % 64 == Engine.COLLECTIVE else edges[at]
-                ends = first + np.rint(np.cumsum(share) * busy[at]).astype(np.int64)
+                begin = edges[at + 1] - int(busy[at]) if key % 64 == Engine.COLLECTIVE else edges[at]
+                ends = begin + np.rint(np.cumsum(share) * busy[at]).astype(np.int64)
                 end[rows] = ends
-                start[rows] = np.concatenate(([first], ends[:-1]))
+                start[rows] = np.concatenate(([begin], ends[:-1]))
     return start, end
 
 
