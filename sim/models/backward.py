@@ -119,7 +119,9 @@ def _collective(operation: Operation) -> Iterator[Operation]:
 
 
 def _cross_entropy(operation: Operation) -> Iterator[Operation]:
-    yield _like(operation, "gradient", "cross_entropy_backward", *operation.inputs)
+    logits, labels = operation.inputs
+    rows = Operand((logits.shape[0],), "fp32")
+    yield _like(operation, "gradient", "cross_entropy_backward", logits, labels, rows, rows)
 
 
 def _routing(operation: Operation) -> Iterator[Operation]:
