@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sim.models.placing import Stretch
-from sim.trace import NONE, Engine, Instructions, Packets, RegionKind, Regions, Table, Transfers
+from sim.trace import NONE, Counters, Engine, Instructions, Packets, RegionKind, Regions, Table, Transfers
 
 SUMS = (
     "elements", "flops", "adjusted_flops", "hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes",
@@ -22,13 +22,13 @@ KEYS = ("core", "engine", "opcode", "dtype", "kind")
 
 
 FEW = 64
-"""Steps of a counter that are worth their rows."""
+"""Steps of a counter that are kept as they are."""
 
 
 def coarse(fine: Stretch, slices: int, clock: int = NONE) -> Stretch:
     """The stretch in `slices` equal parts of its time, of the same duration.
 
-    clock : code of the counter that says when TensorE's clock is down; it is kept where it has few steps
+    clock : code of the counter that says when TensorE's clock is down
     """
     edges = np.linspace(0, fine.duration_ps, slices + 1).round().astype(np.int64)
     kernel = _kernel(fine)
@@ -36,10 +36,37 @@ def coarse(fine: Stretch, slices: int, clock: int = NONE) -> Stretch:
     transfers, moved = _transfers(fine.tables["transfers"], place, instructions, edges)
     packets = _packets(fine.tables["packets"], moved, len(transfers), edges)
     tables: dict[str, Table] = {"instructions": instructions, "transfers": transfers, "packets": packets}
-    if "counters" in fine.tables and 0 < np.count_nonzero(fine.tables["counters"].counter == clock) <= FEW:
-        counters = fine.tables["counters"]
-        tables["counters"] = counters.take(counters.counter == clock)
+    steps = fine.tables["counters"] if "counters" in fine.tables else Counters(0)
+    steps = steps.take(steps.counter == clock)
+    if len(steps):
+        tables["counters"] = steps if len(steps) <= FEW else _clock(fine, steps, edges)
     return Stretch(fine.duration_ps, tables | {"regions": kernel})
+
+
+def _clock(fine: Stretch, steps: Counters, edges: np.ndarray) -> Counters:
+    """In each slice, TensorE's clock is down for as long as TensorE works with it down."""
+    core = int(steps.core.min())
+    steps = steps.take(steps.core == core)
+    lowest = float(steps.value.min())
+    down = steps.value < 1
+    until = np.append(steps.time_ps[1:], edges[-1])
+    table = fine.tables["instructions"]
+    mine = (table.engine == Engine.TENSOR) & (table.core == core)
+    cold = steps.time_ps[down], until[down]
+    busy = table.start_ps[mine], table.end_ps[mine]
+    either = [np.concatenate(pair) for pair in zip(cold, busy, strict=True)]
+    # What both cover is what each covers less what either does.
+    both = busy_until(*cold, edges) + busy_until(*busy, edges) - busy_until(*either, edges)
+    length = np.rint(np.diff(both)).astype(np.int64)
+    time = np.stack((edges[:-1], edges[:-1] + length), 1).reshape(-1)
+    value = np.tile([lowest, 1.0], length.size)
+    return Counters(
+        time.size,
+        counter=np.full(time.size, steps.counter[0]),
+        core=np.full(time.size, core),
+        time_ps=time,
+        value=value,
+    )
 
 
 def _kernel(fine: Stretch) -> Regions:
