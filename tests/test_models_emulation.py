@@ -31,8 +31,8 @@ TINY = {
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Operators are kept in a folder of the test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "trnprof" / "operators"
+    monkeypatch.setattr("trnprof.models.running.cache_dir", lambda: tmp_path / "cache")
+    return tmp_path / "cache" / "operators"
 
 
 def products(repeat: int = 3, passes: int = 1) -> Graph:

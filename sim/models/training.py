@@ -52,7 +52,6 @@ class Step:
     """Of gradients and weights over dp."""
     held: Mapping[str, int]
     """Bytes in HBM, of the fullest stage."""
-    forward_flops_share: float = 1.0
 
 
 def microbatches(workload: Workload, sharding: Sharding) -> int:
@@ -104,12 +103,13 @@ def step(
     """A step from the durations of its operations.
 
     exchange : ps that a collective takes, from its scalars
-    slow     : how many times longer one chip takes for all that it computes; the others wait for it
+    slow     : how many times longer one chip of the first stage takes for all that it does; the others wait for it
     """
     graph = passes(forward, workload.recompute)
     pieces = [section for section in graph.sections if section.name != "optimizer"]
     count = microbatches(workload, sharding)
-    went = pipeline.run(*_times(forward, pieces, sharding, duration, slow), count, 0)
+    fair = _times(pieces, sharding, duration)
+    went = pipeline.run(*([[round(ps * slow) for ps in own[0]], *own[1:]] for own in fair), count)
     stage = went.slowest
     own = [section for section in pieces if section.stage == stage]
     size = parameters(forward, workload.element)[stage]
@@ -121,11 +121,12 @@ def step(
     if exposed:
         sections.append(Section("gradients", (Layer("gradients", tuple(exposed)),), stage=stage))
     sections.append(Section("optimizer", (update,), stage=stage))
-    bubble = went.end_ps - round(went.busy_ps[stage] / (slow if slow > 1 else 1))
-    total = went.end_ps + sum(one.exposed_ps for one in exchanges) + round(optimizer * slow)
+    apart = sum(one.exposed_ps for one in exchanges)
+    total = went.end_ps + apart + round(optimizer * slow)
+    shown = count * sum(sum(own[stage]) for own in fair) + apart + optimizer
     return Step(
         graph=Graph(forward.name, forward.phase, tuple(sections)),
-        gaps={"microbatch": bubble},
+        gaps={"microbatch": total - shown},
         microbatches=count,
         step_ps=total,
         bubble_ps=went.end_ps - went.busy_ps[stage],
@@ -141,17 +142,17 @@ def _joined(sections: Sequence[Section]) -> tuple[Layer, ...]:
 
 
 def _times(
-    forward: Graph, pieces: Sequence[Section], sharding: Sharding, duration: Duration, slow: float
+    pieces: Sequence[Section], sharding: Sharding, duration: Duration
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """ps of the forward and the backward pass of each stage and piece; the first stage has the slow chip."""
+    """ps of the forward and of the backward pass of each stage and piece."""
     times: tuple[list[list[int]], list[list[int]]] = ([], [])
     for stage in range(sharding.pp):
         own = [section for section in pieces if section.stage == stage]
-        factor = slow if stage == 0 else 1.0
         for sums, back in ((times[0], False), (times[1], True)):
-            sums.append([round(factor * sum(
-                _layer_ps(layer, duration) for layer in section.layers if layer.owns_weights != back
-            )) for section in own])  # fmt: skip
+            sums.append([
+                sum(_layer_ps(layer, duration) for layer in section.layers if layer.owns_weights != back)
+                for section in own
+            ])  # fmt: skip
     return times
 
 
