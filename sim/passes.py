@@ -14,14 +14,16 @@ PASSES = {
     "distribute": "statements of an affine loop run for all iterations in turn; small neighbours merge",
     "share": "an input that is still resident is not loaded or prepared again",
     "spill": "tiles are saved and reloaded where SBUF cannot hold all",
+    "room": "KiB a partition that spilling keeps free",
     "straight": "loops that Python has unrolled are list-scheduled, and placed in that order",
     "rotate": "without slots, memory is used again late; off: first fit",
     "buffers": "slots that an allocation site gets for each tile alive at once; 0 for one pool",
     "window": "instructions of an engine among which the oldest ready one goes first; 1 is in order",
 }
-"""What can be switched by name, and what each does; `buffers` and `window` take a number."""
+"""What can be switched by name, and what each does; those in `NUMBERS` take a number."""
 
-NUMBERS = ("buffers", "window")
+NUMBERS = {"buffers": 0, "window": 1, "room": 0}
+"""The least number of each."""
 
 
 def given(text: str) -> tuple[str, bool | int]:
@@ -31,7 +33,7 @@ def given(text: str) -> tuple[str, bool | int]:
     """
     name, _, value = text.partition("=")
     switches = {"on": True, "off": False}
-    if name in NUMBERS and value.isdecimal() and int(value) >= NUMBERS.index(name):
+    if name in NUMBERS and value.isdecimal() and int(value) >= NUMBERS[name]:
         return name, int(value)
     if name in PASSES and name not in NUMBERS and value in switches:
         return name, switches[value]

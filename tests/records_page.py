@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import sim
 from sim.errors import TrnprofError
-from sim.passes import PASSES
+from sim.passes import NUMBERS, PASSES
 from sim.retiming import on_device, recording
 from sim.schedule import schedule
 
@@ -37,7 +37,7 @@ class Variant:
     figures: Mapping[str, float | str] = field(default_factory=dict)
 
 
-OFF = {name: False for name in PASSES if name not in ("buffers", "window", "spill")}
+OFF = {name: False for name in PASSES if name not in (*NUMBERS, "spill")}
 """All passes off but spilling, without which some kernels fit nowhere."""
 
 VARIANTS = (

@@ -80,6 +80,14 @@ def test_what_remains_fits_the_limit():
         assert not needs_spilling(spill(program, int(limit * share)), int(limit * share))
 
 
+def test_what_is_kept_free_is_what_the_option_says():
+    program = traced(twice_computed, Options(spill=True, room=0)).program
+    room, limit = 64 * 1024, int(program.device["sbuf.usable_partition_bytes"])
+    kept = spill(program, limit, room=room)
+    assert needs_spilling(kept, limit - room - TILE[1] * 4)
+    assert not needs_spilling(kept, limit - room)
+
+
 def test_a_program_that_fits_is_left_alone():
     def small(x):
         out = language.ndarray(x.shape, x.dtype, language.shared_hbm)

@@ -123,7 +123,7 @@ def test_each_unknowable_decision_is_taken_the_other_way_once(run, legacy):
     assert sim.error_bars(run, samples=1).decisions == {}
     bars = sim.error_bars(legacy, samples=1)
     assert set(bars.decisions) == set(Options.for_generation("legacy").alternatives())
-    assert {"hoist=off", "distribute=off", "buffers=4"} <= set(bars.decisions)
+    assert {"hoist=off", "distribute=off", "buffers=4", "room=16"} <= set(bars.decisions)
     assert all(bars.latency_ns.least <= time <= bars.latency_ns.most for time in bars.decisions.values())
 
 

@@ -42,6 +42,8 @@ class Options:
     """Do not load or prepare an input again while it is still resident."""
     spill: bool = False
     """Save and reload tiles where SBUF cannot hold all that are alive; else that is a CapacityError."""
+    room: int = 8
+    """KiB a partition that spilling keeps free: compilers spill ahead of need."""
     straight: bool = False
     """Order loops that Python has unrolled for the engines, and give addresses in that order."""
     rotate: bool = True
@@ -103,6 +105,7 @@ class Options:
             "straight": not self.straight,
             "buffers": 4 if self.buffers == 2 else 2,
             "window": 64 if self.windows[0] < 64 else 8,
+            "room": 16 if self.room < 16 else 8,
         }
         return {f"{name}={_word(value)}": self.switched({name: value}) for name, value in changes.items()}
 

@@ -23,10 +23,6 @@ from sim.compiler.room import GRAIN, Room, Tile
 from sim.program import Program, Role
 from sim.trace import Memory
 
-AHEAD_BYTES = 8192
-"""Room that is kept free, bytes a partition, if not for one more tile of the size that enters: compilers spill ahead of
-need."""
-
 NO_LIMIT = 1 << 60
 
 
@@ -66,12 +62,13 @@ def _lives(program: Program) -> tuple[np.ndarray, np.ndarray]:
     return first, last
 
 
-def spill(program: Program, limit: int, share: bool = False) -> Program:
+def spill(program: Program, limit: int, share: bool = False, room: int = 0) -> Program:
     """The program with saves, reloads and repeated loads, so that at most `limit` bytes a partition are resident.
 
     share : values that are still resident are not made again
+    room  : bytes a partition that are kept free where something can leave
     """
-    return Contents(program, share).spilled(limit).program
+    return Contents(program, share).spilled(limit, room).program
 
 
 class Contents:
@@ -119,9 +116,9 @@ class Contents:
             for storage, seen in self.uses.items()
         }
 
-    def spilled(self, limit: int) -> Resident:
-        """The program with at most `limit` bytes a partition resident."""
-        walk = _Walk(self, limit)
+    def spilled(self, limit: int, room: int = 0) -> Resident:
+        """The program with at most `limit` bytes a partition resident, `room` of them kept free if it can be."""
+        walk = _Walk(self, limit, room)
         made = walk.run()
         return Resident(keep(made, ~dead(made, np.zeros(len(made), bool))) if self.share else made, walk.offset)
 
@@ -129,8 +126,9 @@ class Contents:
 class _Walk:
     """One pass over the program."""
 
-    def __init__(self, contents: Contents, limit: int):
+    def __init__(self, contents: Contents, limit: int, free: int):
         self.contents = contents
+        self.free = free
         self.out = Emission(contents.program)
         self.begun: set[int] = set()
         self.dropped: set[int] = set()
@@ -215,7 +213,7 @@ class _Walk:
         """Make a tile resident before an instruction."""
         if tile.resident:
             return
-        while room.taken + tile.size + max(AHEAD_BYTES, tile.size) > room.limit and self._evict(room, index, pinned):
+        while room.taken + tile.size + self.free > room.limit and self._evict(room, index, pinned):
             pass
         room.admit(tile)
         while not (placed := room.place(tile, self.out.last + 1)) and self._evict(room, index, pinned):
@@ -335,4 +333,4 @@ def reside(program: Program, options: Options) -> Resident:
     spills = options.spill and (options.share or needs_spilling(program, limit))
     if not spills and not options.share:
         return Resident(program, None)
-    return Contents(program, options.share).spilled(limit if spills else NO_LIMIT)
+    return Contents(program, options.share).spilled(limit if spills else NO_LIMIT, 1024 * options.room)
