@@ -16,7 +16,7 @@ from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
 from sim.engines import laws
-from sim.errors import InputError
+from sim.errors import CapacityError, InputError
 from sim.memory import PARTITIONS
 from sim.program import Cost, Form, Program
 from sim.spec import Device
@@ -134,7 +134,7 @@ def time(program: Program, placement: Placement, found: Dependences, options: Op
         done=times[jit.DONE],
         ready=times[jit.READY],
         wait_ps=times[jit.WAIT],
-        wait=(link >> jit.CAUSE & jit.ONE_FORM // jit.ONE_CAUSE - 1).astype(np.int8),
+        wait=(link >> jit.CAUSE & jit.CAUSES).astype(np.int8),
         bind=link.astype(np.int32),  # its lower half: -1 for NONE
         transfers=Transfers(*state.transfers),
         table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
@@ -164,6 +164,11 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
     n, forms = len(program), _form_table(program)
     uses = np.bincount(program.form, minlength=len(forms))
     moves = int(uses @ forms[:, jit.F_DMA])
+    if len(forms) > jit.FORMS or moves > jit.MOVES:
+        raise CapacityError(
+            f"{len(forms)} kinds of instructions and {moves} transfers: at most {jit.FORMS} and {jit.MOVES} are timed",
+            remedy="time a part of the kernel, or a loop with sim.repeat",
+        )
     index = np.uint32 if n < EDGE_ROOM else np.int64
     times = np.zeros((n, jit.TIMES), np.int64)
     transfers = np.zeros((jit.T_ROWS, moves), np.int64)

@@ -14,7 +14,7 @@ from sim import compiler
 from sim import schedule as scheduling
 from sim.compiler import Options
 from sim.dependences import QUEUES
-from sim.errors import InputError
+from sim.errors import CapacityError, InputError
 from sim.jit import lineup
 from sim.jit import schedule as jit
 from sim.packets import packets
@@ -140,6 +140,12 @@ def test_successors_are_the_predecessors_turned_round():
     assert turned == plain.turn(*(column.tolist() for column in columns))
 
 
+def test_more_kinds_of_instructions_than_the_loop_can_tell_apart_are_over_capacity(monkeypatch):
+    monkeypatch.setattr(jit, "FORMS", 1)
+    with pytest.raises(CapacityError, match="kinds of instructions"):
+        scheduling.schedule(random_program(3, 40))
+
+
 @given(seed=st.integers(0, 10**9), length=st.integers(1, 60), cores=st.integers(1, 2))
 def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed: int, length: int, cores: int):
     timed = scheduling.schedule(random_program(seed, length, cores=cores))
@@ -155,6 +161,7 @@ def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed:
     forms = [program.forms[number] for number in program.form.tolist()]
     moves = [i for i, form in enumerate(forms) if form.dma]
     assert timed.transfers.instruction.tolist() == moves
+    assert (state.times[:, jit.FREED] >> jit.FORM & jit.FORMS).tolist() == program.form.tolist()
     assert (state.times[moves, jit.FREED] >> jit.TRANSFER).tolist() == list(range(len(moves)))
     sides, used = [], []
     for i in moves:

@@ -11,10 +11,10 @@ from sim.jit.schedule import (
     F_SIDE,
     F_STREAM,
     FORM,
+    FORMS,
     FREED,
     LINK,
     NONE,
-    ONE_FORM,
     Q_BASE,
     Q_CORE,
     Q_LENGTH,
@@ -50,12 +50,12 @@ def line_up(form, core, start, times, lists, queues, forms, transfers):
         place = queues[q, Q_LENGTH]
         queues[q, Q_LENGTH] = place + 1
         lists[queues[q, Q_BASE] + place] = i
-        times[i, LINK] = row * ONE_FORM + NONE
+        times[i, LINK] = NONE
         times[i, START] = ~place
-        times[i, FREED] = q
+        times[i, FREED] = q + (row << FORM)
         times[i, DONE] = start[i + 1] - start[i]
         if forms[row, F_DMA]:
-            times[i, FREED] = q + (t << TRANSFER)
+            times[i, FREED] += t << TRANSFER
             transfers[T_INSTRUCTION, t] = i
             transfers[T_CORE, t] = core[i]
             t += 1
@@ -91,7 +91,7 @@ def spread(operands, operand_start, partition, pitch, forms, times, transfers, s
     turn_ = 0
     for t in range(transfers.shape[1]):
         i = transfers[T_INSTRUCTION, t]
-        row = times[i, LINK] >> FORM
+        row = times[i, FREED] >> FORM & FORMS
         side = forms[row, F_SIDE]
         if side < 0:
             first = turn_

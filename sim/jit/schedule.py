@@ -33,23 +33,28 @@ READY = 0
 START = 1
 """Until it issues the complement of its place in its queue, which is negative."""
 FREED = 2
-"""End of its occupancy; until it issues its queue, and from `TRANSFER` on the row of a DMA among the transfers."""
+"""End of its occupancy; until it issues its queue, from `FORM` on its form, from `TRANSFER` on the row of a DMA among
+the transfers."""
 DONE = 3
 """Until it issues how many predecessors have not released it."""
 WAIT = 4
 """Until it issues kind and gate of the edge that released it last."""
 LINK = 5
-"""The predecessor that released it last, NONE before that; from `CAUSE` on sim.trace.Wait; from `FORM` on its form."""
+"""The predecessor that released it last, NONE before that; once it issues, from `CAUSE` on sim.trace.Wait, and
+`TRIGGER` for a DMA."""
 TIMES = 6
 
 # Where what shares a column begins, in bits.
-TRANSFER = 16
+FORM = 18
+TRANSFER = 37
 CAUSE = 32
-FORM = 36
 
-QUEUE = (1 << TRANSFER) - 1
+QUEUE = (1 << FORM) - 1
+FORMS = (1 << TRANSFER - FORM) - 1
+MOVES = (1 << 63 - TRANSFER) - 1
+CAUSES = 15
 ONE_CAUSE = 1 << CAUSE
-ONE_FORM = 1 << FORM
+TRIGGER = 1 << CAUSE + 4
 
 # Columns of the queue table.
 Q_BASE = 0
@@ -122,6 +127,7 @@ T_TURN = 3
 """How many reached the DMA engines before it."""
 T_ARRIVAL = 4
 T_START = 5
+"""Until it arrives its form."""
 T_END = 6
 T_WAIT = 7
 T_CAUSE = 8
@@ -255,10 +261,10 @@ def release(times, lists, queues, heaps, shared, i, which):
         if gate != GATE_ISSUE:
             time = done + shared[SEM_SAME if gate == GATE_SAME else SEM_WAKE]
         ready, link = times[s, READY], times[s, LINK]
-        later = (time > ready) | ((time == ready) & (i < (link & NONE)))
+        later = (time > ready) | ((time == ready) & (i < link))
         ready = time if later else ready
         times[s, READY] = ready
-        times[s, LINK] = (link & ~NONE) | i if later else link
+        times[s, LINK] = i if later else link
         times[s, WAIT] = code if later else times[s, WAIT]
         missing = times[s, DONE] - 1
         times[s, DONE] = missing
@@ -316,21 +322,20 @@ def choose(lists, queues, heaps, q, time):
 
 
 @njit(cache=True, **INLINE)
-def explain(times, queues, forms, q, i, time):
+def explain(times, queues, forms, q, i, form, time):
     """Note what the start of an instruction waits for, apart from tables and ports, and for how long."""
-    last = queues[q, Q_LAST]
+    last, bind = queues[q, Q_LAST], times[i, LINK]
     if times[i, READY] > queues[q, Q_FREE]:
         kind, gate = times[i, WAIT] & 3, times[i, WAIT] >> 2
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:
-            bind = times[i, LINK] & NONE
-            cause = WAIT_DMA if forms[times[bind, LINK] >> FORM, F_DMA] and gate != GATE_ISSUE else WAIT_OPERAND
+            cause = WAIT_DMA if times[bind, LINK] & TRIGGER and gate != GATE_ISSUE else WAIT_OPERAND
     else:
-        times[i, LINK], cause = (times[i, LINK] & ~NONE) | (last & NONE), WAIT_NONE
+        bind, cause = last & NONE, WAIT_NONE
         if last >= 0:
-            cause = WAIT_ISSUE if forms[times[last, LINK] >> FORM, F_DMA] else WAIT_ENGINE
-    times[i, LINK] += cause * ONE_CAUSE
+            cause = WAIT_ISSUE if times[last, LINK] & TRIGGER else WAIT_ENGINE
+    times[i, LINK] = bind + cause * ONE_CAUSE + (TRIGGER if forms[form, F_DMA] else 0)
     times[i, WAIT] = max(0, time - queues[q, Q_IDLE])
 
 
@@ -342,10 +347,10 @@ def load_tables(times, cores, shared, log, number, i, start, tables):
     log[at, L_KIND], log[at, L_SUBJECT], log[at, L_TIME], log[at, L_BIND] = LOAD, i, -1, -1
     if cores[number, C_TABLE] >= 0:
         log[at, L_TIME], log[at, L_WAIT] = start, times[i, WAIT]
-        form, bind = times[i, LINK] >> FORM, times[i, LINK] & NONE
-        log[at, L_CAUSE] = times[i, LINK] >> CAUSE & (ONE_FORM // ONE_CAUSE - 1)
+        bind = times[i, LINK] & NONE
+        log[at, L_CAUSE] = times[i, LINK] >> CAUSE & CAUSES
         log[at, L_BIND] = bind if bind != NONE else -1
-        times[i, WAIT], times[i, LINK] = 0, form * ONE_FORM + WAIT_TABLE * ONE_CAUSE + NONE
+        times[i, WAIT], times[i, LINK] = 0, WAIT_TABLE * ONE_CAUSE + NONE
         start += shared[TABLE_LOAD]
     cores[number, C_TABLE] = tables
     return start
@@ -359,8 +364,7 @@ def take_ports(times, cores, number, i, start, occupancy, ports):
         held = cores[number, C_PORT + port]
         if ports >> port & 1 and held > start:
             start = held
-            form = times[i, LINK] >> FORM
-            times[i, LINK] = form * ONE_FORM + WAIT_PORT * ONE_CAUSE + cores[number, C_HOLDER + port]
+            times[i, LINK] = WAIT_PORT * ONE_CAUSE + cores[number, C_HOLDER + port]
     times[i, WAIT] += start - begin
     for port in range(PORTS):
         if ports >> port & 1:
@@ -395,12 +399,12 @@ def slide(times, lists, queues, heaps, q, place):
 
 
 @njit(cache=True, **INLINE)
-def issue(times, lists, queues, heaps, forms, cores, shared, log, i):
+def issue(times, lists, queues, heaps, forms, cores, shared, transfers, log, i):
     """Start an instruction now that its queue is due; which of its successors may be told."""
-    q, place, form = times[i, FREED] & QUEUE, ~times[i, START], times[i, LINK] >> FORM
-    transfer = times[i, FREED] >> TRANSFER
+    stands = times[i, FREED]
+    q, place, form = stands & QUEUE, ~times[i, START], stands >> FORM & FORMS
     number, time = queues[q, Q_CORE], queues[q, Q_DUE]
-    explain(times, queues, forms, q, i, time)
+    explain(times, queues, forms, q, i, form, time)
     start, occupancy, latency = time, forms[form, F_OCCUPANCY], forms[form, F_LATENCY]
     tables = forms[form, F_TABLE]
     if tables >= 0 and tables != cores[number, C_TABLE]:
@@ -423,7 +427,8 @@ def issue(times, lists, queues, heaps, forms, cores, shared, log, i):
     shared[ISSUED] += 1
     if forms[form, F_DMA]:
         queues[q, Q_IDLE] = min(freed, done)
-        arrival = freed + forms[form, F_DISPATCH]
+        arrival, transfer = freed + forms[form, F_DISPATCH], stands >> TRANSFER
+        transfers[T_START, transfer] = form
         push(heaps, shared[ARRIVALS_BASE], shared[ARRIVALS], arrival, transfer)
         shared[ARRIVALS] += 1
     slide(times, lists, queues, heaps, q, place)
@@ -449,7 +454,7 @@ def arrive(times, heaps, forms, cores, shared, transfers):
     pop(heaps, base, shared[ARRIVALS])
     shared[ARRIVALS] -= 1
     i, number = transfers[T_INSTRUCTION, t], transfers[T_CORE, t]
-    form = times[i, LINK] >> FORM
+    form = transfers[T_START, t]
     service, hbm, engine = forms[form, F_SERVICE], forms[form, F_HBM], C_DMA + transfers[T_ENGINE, t]
     beyond = max(0, engine + forms[form, F_ENGINES] - cores.shape[1])
     start, last = serve(cores, number, engine, engine + forms[form, F_ENGINES] - beyond, time, service)
@@ -492,7 +497,7 @@ def run(times, lists, queues, heaps, forms, cores, shared, transfers, log):
             which = AT_COMPLETION
         elif time < FAR:
             i = choose(lists, queues, heaps, q, time)
-            which = issue(times, lists, queues, heaps, forms, cores, shared, log, i)
+            which = issue(times, lists, queues, heaps, forms, cores, shared, transfers, log, i)
             if which == AT_ISSUE and not shared[ORDERED]:
                 continue
         else:
