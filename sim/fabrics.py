@@ -168,6 +168,34 @@ def names() -> tuple[str, ...]:
     return tuple(_data()["fabrics"])
 
 
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """What the data say of one level of a fabric."""
+
+    fabric: str
+    level: str
+    kind_of_joint: str
+    shape: tuple[int, ...]
+    """Units along each dimension; as many as there are where 0."""
+    value: float
+    """GB/s of a chip, both ways."""
+    kind: str
+    source: str
+    note: str
+
+
+def bandwidths(device: Device) -> list[Bandwidth]:
+    """Every level of every fabric of a device."""
+    return [
+        Bandwidth(name, level["name"], level["kind"], tuple(level["shape"]), given["value"], given["kind"],
+                  figures.spelled(given["source"]), given.get("note", ""))
+        for name, row in _data()["fabrics"].items()
+        if row["device"] == device.name
+        for level in row["levels"]
+        for given in (level["bandwidth"],)
+    ]  # fmt: skip
+
+
 def runtimes() -> tuple[str, ...]:
     """Releases of the runtime whose constants are known apart."""
     return tuple(_data()["runtimes"])

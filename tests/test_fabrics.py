@@ -6,7 +6,7 @@ import pytest
 
 from sim import figures
 from sim.errors import InputError, UnsupportedError
-from sim.fabrics import Group, fabric, names, spans
+from sim.fabrics import Group, between, fabric, names, spans
 from sim.topology import Kind
 
 SOURCES = figures.read("sources")
@@ -122,3 +122,25 @@ def test_what_cannot_be_is_refused(make, message):
 def test_a_chip_without_links_in_the_tables_has_no_fabric():
     with pytest.raises(UnsupportedError, match="no data of what joins its chips"):
         fabric("inf1")
+
+
+def test_devices_print_what_joins_their_chips_with_kind_and_source(capsys):
+    import json
+
+    from trnprof import cli
+
+    cli.main(["devices", "trn2", "--json"])
+    found = {(each["fabric"], each["level"]): each for each in json.loads(capsys.readouterr().out)["fabrics"]}
+    assert found["trn2u", "ultraserver"]["value"] == 256 and found["trn2u", "ultraserver"]["kind"] == "documented"
+    cli.main(["devices", "trn2"])
+    out = capsys.readouterr().out
+    assert "4 x 4" in out and found["trn2", "node"]["source"] in out
+
+
+def test_what_is_uncertain_widens_an_estimate():
+    from sim.collectives import exchange
+
+    low, high = between(lambda made: exchange("all_reduce", 1024, made).duration_ps, fabric("trn2"))
+    middle = exchange("all_reduce", 1024, fabric("trn2")).duration_ps
+    assert low < middle < high
+    assert between(lambda made: 7.0, fabric("trn2")) == (7.0, 7.0)
