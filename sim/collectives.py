@@ -88,6 +88,8 @@ class Exchange:
     """That a rank reads and writes in HBM."""
     memory_share: float
     """Of the rank's HBM bandwidth, on average while it lasts."""
+    dma_share: float
+    """Of what the rank's DMA engines can move, likewise; each moves a read and a write at once."""
     late_ps: int = 0
     """Of `duration_ps`: what ranks that come late and slow links add."""
     done_ps: np.ndarray | None = field(default=None, compare=False)
@@ -205,8 +207,13 @@ def _joined(kind: str, size: int, ranks: int, fabric: Fabric, stages: Sequence[S
         stages=tuple(stages),
         start_ps=start,
         memory_bytes=round(touched),
-        memory_share=min(1.0, touched / fabric.memory_rate / (duration / PS)) if duration else 0.0,
+        memory_share=_share(touched, fabric.memory_rate, duration),
+        dma_share=_share(touched / 2, fabric.dma_rate, duration),
     )
+
+
+def _share(nbytes: float, rate: float, duration: int) -> float:
+    return min(1.0, nbytes / rate / (duration / PS)) if duration else 0.0
 
 
 def _sent(kind: str, ranks: int) -> float:

@@ -99,6 +99,11 @@ class Fabric:
         """Bytes/s of HBM that a rank has."""
         return self.device["hbm_nc"] * self.lnc * GIGA
 
+    @property
+    def dma_rate(self) -> float:
+        """Bytes/s that the DMA engines of a rank move."""
+        return self.device["dma_core_peak"] * self.lnc * GIGA
+
     def blocks(self) -> tuple[int, ...]:
         """Ranks of a chip, of a node, …: what lies together at each level."""
         sizes = [self.ranks_per_chip]

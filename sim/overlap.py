@@ -1,7 +1,7 @@
 """Work and exchanges at the same time: what each slows of the other, and what of an exchange no work hides.
 
-An exchange takes HBM bandwidth (`Exchange.memory_share`) and links. Where work and exchanges want more of either than
-there is, all that want it are slowed alike.
+An exchange takes HBM bandwidth, DMA engines (`Exchange.memory_share`, `dma_share`) and links. Where work and exchanges
+want more of one than there is, all that want it are slowed alike.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sim.collectives import Exchange
 from sim.errors import InputError
 
-MEMORY = "memory"
+MEMORY, DMA = "memory", "DMA engines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,16 @@ class Overlap:
         return max(0, self.exchange_ps - self.work_ps)
 
 
-def beside(work_ps: int, memory_share: float, exchange: Exchange) -> Overlap:
+def beside(work_ps: int, memory_share: float, exchange: Exchange, dma_share: float = 0.0) -> Overlap:
     """Work of a core beside an exchange.
 
     work_ps      : of the work alone
     memory_share : of the HBM bandwidth of its rank that the work takes alone, 0 to 1
+    dma_share    : of its DMA engines, likewise
     """
-    if work_ps < 0 or not 0 <= memory_share <= 1:
-        raise InputError(f"work of {work_ps} ps, {memory_share} of memory's bandwidth")
-    work, wire = together(
-        (Demand(work_ps, {MEMORY: memory_share}), Demand(exchange.duration_ps, {MEMORY: exchange.memory_share}))
-    )
+    if work_ps < 0 or not 0 <= memory_share <= 1 or not 0 <= dma_share <= 1:
+        raise InputError(f"work of {work_ps} ps, {memory_share} of memory's bandwidth, {dma_share} of DMA engines")
+    work, wire = together((Demand(work_ps, {MEMORY: memory_share, DMA: dma_share}), demand(exchange)))
     return Overlap(max(work, wire), work, wire)
 
 
@@ -55,9 +54,9 @@ class Demand:
 
 
 def demand(exchange: Exchange) -> Demand:
-    """An exchange by the links of each level and its rank's memory."""
+    """An exchange by the links of each level, its rank's memory and DMA engines."""
     shares = {f"links of {use.level}": use.share for use in exchange.links}
-    return Demand(exchange.duration_ps, shares | {MEMORY: exchange.memory_share})
+    return Demand(exchange.duration_ps, shares | {MEMORY: exchange.memory_share, DMA: exchange.dma_share})
 
 
 def together(demands: Sequence[Demand]) -> list[int]:
@@ -101,6 +100,8 @@ class Traffic:
     """That runs beside one of them; 0 where work waits for it."""
     memory_share: float = 0.0
     """Of that work."""
+    dma_share: float = 0.0
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def exposed(traffic: Sequence[Traffic]) -> list[Exposure]:
     for each in traffic:
         if each.count < 0:
             raise InputError(f"{each.name}: {each.count} times")
-        pair = beside(each.work_ps, each.memory_share, each.exchange)
+        pair = beside(each.work_ps, each.memory_share, each.exchange, each.dma_share)
         found.append(
             Exposure(
                 name=each.name,

@@ -47,6 +47,13 @@ def test_nobody_is_faster_together_and_no_resource_does_more_than_it_can(demands
         assert max(over) >= needed * (1 - 1e-6) - 1
 
 
+def test_work_that_moves_data_waits_for_dma_engines():
+    wire = exchange("all_reduce", 256 * MIB, fabric("trn2"))
+    free, busy = beside(10**9, 0.0, wire), beside(10**9, 0.0, wire, 1.0)
+    assert free.work_ps == 10**9 < busy.work_ps
+    assert busy.work_ps == pytest.approx(10**9 * (1 + wire.dma_share), rel=1e-6)
+
+
 def test_two_exchanges_share_the_links_that_both_take():
     node = fabric("trn2", 2, lnc=1)
     large = exchange("all_reduce", 512 * MIB, node)

@@ -80,7 +80,7 @@ def _transfer(device: Device, layouts: tuple[Layout, ...], found: Exchange, lnc:
         notify_ps=laws.ns(device["dma.notify_load"]),
         service_ps=service,
         hbm_ps=laws.ns(max(in_hbm, found.memory_bytes if in_hbm else 0) / (device["hbm_nc"] * lnc)),
-        engines=_engines(device, found, service, lnc),
+        engines=_engines(device, found, service),
         bytes=found.bytes_on_wire,
         descriptors=max(1, ceil(found.bytes_on_wire / device["dma.cc_packet"])),
         queue=QUEUE,
@@ -88,10 +88,10 @@ def _transfer(device: Device, layouts: tuple[Layout, ...], found: Exchange, lnc:
     )
 
 
-def _engines(device: Device, found: Exchange, service_ps: int, lnc: int) -> int:
-    """DMA engines that it keeps busy: each moves a read and a write at once."""
+def _engines(device: Device, found: Exchange, service_ps: int) -> int:
+    """DMA engines that it keeps busy."""
     have = int(device["dma_engines_nc"])
-    needed = laws.ns(found.memory_bytes / 2 / (device["dma_core_peak"] * lnc))
+    needed = found.dma_share * found.duration_ps
     return min(have, max(1, ceil(have * needed / service_ps))) if service_ps else 1
 
 

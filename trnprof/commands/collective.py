@@ -114,6 +114,7 @@ def to_json(
         "bytes_on_wire": found.bytes_on_wire,
         "memory_bytes": found.memory_bytes,
         "memory_share": found.memory_share,
+        "dma_share": found.dma_share,
         "links": [
             {"level": use.level, "bytes": use.bytes, "busy_ns": use.busy_ps / 1e3, "share": use.share}
             for use in found.links
@@ -181,7 +182,8 @@ def _facts(
         )
     yield "start", words.estimate(words.time(found.start_ps)), "before the first byte, as far as it is not hidden"
     yield "bus", words.estimate(words.rate(_flow(found, _bus(found)))), "as nccom-test counts it"
-    moved = f"of a rank's HBM: {words.size(found.memory_bytes)}"
+    engines = words.estimate(words.share(found.dma_share))
+    moved = f"of a rank's HBM bandwidth: {words.size(found.memory_bytes)}; {engines} of its DMA engines"
     yield "memory", words.estimate(words.share(found.memory_share)), moved
 
 
