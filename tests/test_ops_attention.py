@@ -114,3 +114,42 @@ def test_decode_attention_streams_its_caches_near_the_rate_of_hbm() -> None:
     run, work = sim.ops.launch("decode_attention", *specs, values=False), sim.ops.operator("decode_attention")
     assert work.work(*specs).read_bytes == pytest.approx(2 * 2 * 16 * 4096 * 8 * 128, rel=1e-3)
     assert work.work(*specs).read_bytes / run.latency_ns > 0.8 * 358.4
+
+
+@DTYPES
+@pytest.mark.parametrize("kind", KINDS[:3], ids=["full", "causal", "window"])
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 1, 1, 200, 200, 160)])
+def test_gradients_of_attention(shape: tuple, kind: dict[str, Any], dtype: type) -> None:
+    q, k, v = operands(*shape, dtype)
+    out, lse = sim.ops.operator("attention").reference(q, k, v, lse=True, **kind)
+    dout = normal(*q.shape, dtype=dtype, seed=5)
+    check("attention_backward", q, k, v, out.astype(dtype), dout, lse.astype(np.float32), **kind)
+
+
+@pytest.mark.parametrize(("device", "lnc"), [("trn1", 1), ("trn3", 1), ("trn2", 2)])
+def test_gradients_on_other_devices_and_two_cores(device: str, lnc: int) -> None:
+    q, k, v = operands(1, 4, 2, 130, 150, 64, BF16)
+    out, lse = sim.ops.operator("attention").reference(q, k, v, lse=True, causal=True)
+    inputs = (q, k, v, out.astype(BF16), normal(*q.shape, dtype=BF16, seed=5), lse.astype(np.float32))
+    check("attention_backward", *inputs, causal=True, device=device, lnc=lnc)
+
+
+def test_gradients_are_those_of_the_forward_pass() -> None:
+    q, k, v = operands(1, 2, 1, 3, 5, 4, np.float64)
+    steps, dout = operands(1, 2, 1, 3, 5, 4, np.float64), normal(1, 2, 3, 4, dtype=np.float64, seed=9)
+    forward, kind = sim.ops.operator("attention").reference, {"causal": True}
+    out, lse = forward(q, k, v, lse=True, **kind)
+    gradients = sim.ops.operator("attention_backward").reference(q, k, v, out, dout, lse, **kind)
+    for which in range(3):
+        ahead, behind = [q, k, v], [q, k, v]
+        ahead[which] = ahead[which] + 1e-6 * steps[which]
+        behind[which] = behind[which] - 1e-6 * steps[which]
+        slope = (forward(*ahead, **kind) - forward(*behind, **kind)) / 2e-6
+        assert np.sum(gradients[which] * steps[which]) == pytest.approx(np.sum(slope * dout), rel=1e-5)
+
+
+def test_two_cores_share_the_heads_of_one_sequence() -> None:
+    shapes = [((1, 32, 128), "bfloat16"), *[((256, 8, 16, 128), "bfloat16")] * 2, ((1, 256), "int32"), ((1,), "int32")]
+    specs = [TensorSpec(*one) for one in shapes]
+    one, two = (sim.ops.launch("decode_attention", *specs, values=False, lnc=lnc).latency_ns for lnc in (1, 2))
+    assert two < 0.75 * one

@@ -40,6 +40,13 @@ def test_feed_forward_on_other_devices_and_two_cores(rows: int, device: str, lnc
     check("gated_mlp", *operands(rows, 256, 640, BF16, True), device=device, lnc=lnc)
 
 
+def test_two_cores_share_the_weights_of_a_decode_step() -> None:
+    weights = [TensorSpec((4096, 14336), "bfloat16")] * 2 + [TensorSpec((14336, 4096), "bfloat16")]
+    x = TensorSpec((16, 4096), "bfloat16")
+    one, two = (sim.ops.launch("gated_mlp", x, *weights, values=False, lnc=lnc).latency_ns for lnc in (1, 2))
+    assert two < 0.6 * one
+
+
 def test_a_prefill_keeps_the_tensor_engine_busy_and_a_decode_step_hbm() -> None:
     weights = [TensorSpec((4096, 14336), "bfloat16")] * 2 + [TensorSpec((14336, 4096), "bfloat16")]
     found = sim.ops.operator("gated_mlp")

@@ -6,8 +6,8 @@ import numpy as np
 
 from sim.launch import TensorSpec
 from sim.ops.checking import check_shape, check_word
-from sim.ops.functions import ACTIVATIONS, wide
 from sim.ops.definitions.products import result_spec
+from sim.ops.functions import ACTIVATIONS, wide
 from sim.ops.operator import Operator
 
 Array = np.ndarray

@@ -2,8 +2,8 @@
 
 For 128 queries and 512 keys TensorE makes five products (and turns one operand), 512 columns each: q k^T and dout v^T
 have the queries on the partitions, and what comes of them, p and ds, is stationary as it is for the sums over queries,
-dv += p^T dout and dk += ds^T q, which gather in PSUM while all queries pass. Only dq += ds k sums over keys and needs ds
-turned. ScalarE makes p = exp(scale * score - lse) with the sums of the forward pass; VectorE makes
+dv += p^T dout and dk += ds^T q, which gather in PSUM while all queries pass. Only dq += ds k sums over keys and needs
+ds turned. ScalarE makes p = exp(scale * score - lse) with the sums of the forward pass; VectorE makes
 ds = p * (dp - delta) in one pass, with delta the sum of dout * out along a row.
 """
 
@@ -26,7 +26,7 @@ def attention_backward(q, k, v, out, dout, lse, causal=False, window=None, scale
     """dq, dk, dv of out = attention(q [B, Hq, S, D], k, v [B, Hkv, T, D]), with lse fp32 [B, Hq, S] from it."""
     B, heads, _, D = q.shape
     kv_heads, T = k.shape[1], k.shape[2]
-    assert 14 * T * -(-D // ROWS) <= nl.tile_size.total_available_sbuf_size * 2 // 3, "keys that fit on chip"
+    assert nl.tile_size.total_available_sbuf_size * 2 // 3 >= 14 * T * -(-D // ROWS), "keys that fit on chip"
     gradients = [nl.ndarray(one.shape, dtype=one.dtype, buffer=nl.shared_hbm) for one in (q, k, v)]
     dq, dk, dv = gradients
     masks = Masks(q.dtype, T - q.shape[2], causal, window)

@@ -31,8 +31,11 @@ def decode_attention(q, k_cache, v_cache, block_table, lengths, scale=None):
     kv_heads = k_cache.shape[1]
     most = max(1, min(PAIRS, ROWS // (heads // kv_heads)))
     scale = scale if scale else D**-0.5
-    cache = Pages(k_cache, v_cache, block_table)
-    steps = [Step(cache, q, lengths, out, scale, *group) for group in groups(B, kv_heads, most)]
+    mine = groups(B, kv_heads, min(most, -(-B * kv_heads // nl.num_programs(0))))
+    if not mine:
+        return out
+    cache = Pages(k_cache, v_cache, block_table, slice(mine[0][0].start, mine[-1][0].stop))
+    steps = [Step(cache, q, lengths, out, scale, sequences, kv) for sequences, kv in mine]
     # Each stage is issued before the later stages of the groups before it, which wait for other engines.
     for at in range(len(steps) + 2):
         if at < len(steps):
@@ -45,11 +48,12 @@ def decode_attention(q, k_cache, v_cache, block_table, lengths, scale=None):
 
 
 def groups(B, kv_heads, most):
-    """Pairs of sequence and key head that go together: heads of one sequence, or all heads of several."""
-    mine = share(B, 1)
+    """This core's pairs that go together: heads of one sequence, or all heads of several."""
     if kv_heads >= most:
-        return [(slice(b, b + 1), kv) for b in range(mine.start, mine.stop) for kv in blocks(kv_heads, most)]
-    return [(part, slice(0, kv_heads)) for part in blocks(length(mine), most // kv_heads, mine.start)]
+        found = [(slice(b, b + 1), kv) for b in range(B) for kv in blocks(kv_heads, most)]
+    else:
+        found = [(part, slice(0, kv_heads)) for part in blocks(B, most // kv_heads)]
+    return found[share(len(found), 1)]
 
 
 class Pages(nl.NKIObject):
@@ -58,7 +62,7 @@ class Pages(nl.NKIObject):
     runs : of a page; tiles : slices of at most 128 runs of a sequence
     """
 
-    def __init__(self, k_cache, v_cache, block_table):
+    def __init__(self, k_cache, v_cache, block_table, sequences):
         P, heads, page, D = k_cache.shape
         assert page & (page - 1) == 0, "a page has a power of two of tokens"
         self.size = min(RUN, page)
@@ -68,8 +72,8 @@ class Pages(nl.NKIObject):
         table = (P * heads * self.runs, self.size, D)
         self.keys, self.values = k_cache.reshape(table), v_cache.reshape(table)
         self.identity = diagonal(nl.float32)
-        self.mine = share(block_table.shape[0], 1)
-        self.numbers = [self.find(block_table, part) for part in self.tiles] if length(self.mine) else []
+        self.mine = sequences
+        self.numbers = [self.find(block_table, part) for part in self.tiles]
 
     def find(self, block_table, part):
         """Rows of the tables for a tile of each sequence, int32 [runs, sequence, head]; 0 where no run is left."""

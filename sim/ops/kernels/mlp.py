@@ -2,9 +2,10 @@
 
 With few rows (decode) everything but the weights stays on chip: x is stationary, the weights stream past it at the
 rate of HBM, and the hidden values, 128 of them on the partitions after a transpose, are stationary for the last one.
+Two cores take half of the hidden values each, and send each other what they have of half of the result's columns.
 With many rows (prefill) the hidden values do not fit. The weights are stationary then and x streams past them, so that
 the hidden values come out as [F, T]: this is what the last product wants, and they go to HBM and back as they are.
-That is 4 T F bytes beside 2 T H F operations a matrix, nothing to TensorE.
+That is 4 T F bytes beside 2 T H F operations a matrix, nothing to TensorE. Two cores share the hidden values in HBM.
 """
 
 import nki
@@ -26,7 +27,7 @@ from .matmul import (
     pairs,
     result_type,
 )
-from .tiles import BANK, ROWS, blocks, even, itemsize, length, product, share, tile
+from .tiles import BANK, ROWS, blocks, even, itemsize, leave_psum, length, product, share, tile
 
 COLUMNS = 256  # of each weight matrix, in one block of a prefill
 
@@ -47,13 +48,10 @@ def feed_forward(x, weights, down, activation):
     """The weights of the hidden values are [up] or [gate, up]."""
     T = x.shape[0]
     out = nl.ndarray((T, down.shape[1]), dtype=result_type(x), buffer=nl.shared_hbm)
-    mine = share(T, 1)
-    if not length(mine):
-        return out
-    if length(mine) <= ROWS:
-        with_few_rows(out[mine], x[mine], weights, down, FUNCTIONS[activation])
+    if T <= ROWS:
+        with_few_rows(out, x, weights, down, FUNCTIONS[activation])
     else:
-        with_many_rows(out[mine], x[mine], weights, down, FUNCTIONS[activation])
+        with_many_rows(out, x, weights, down, FUNCTIONS[activation])
     return out
 
 
@@ -69,8 +67,25 @@ def combine(dst, totals, function):
 
 def with_few_rows(out, x, weights, down, function):
     """At most 128 rows."""
-    T, F = x.shape[0], down.shape[0]
-    hidden = tile(T, F, out.dtype)
+    mine = share(down.shape[0], 1)
+    partial = Partial(out)
+    if length(mine):
+        hidden = hidden_values(x, [weight[:, mine] for weight in weights], out.dtype, function)
+        plan = Plan(x.shape[0], length(mine), down.shape[1], hidden, True, False)
+        turned = nl.ndarray((ROWS, plan.cut.steps, x.shape[0]), dtype=hidden.dtype, buffer=nl.sbuf)
+        turn_tile(turned, hidden, 0, plan.cut, slice(0, plan.cut.steps))
+        for part in blocks(down.shape[1], plan.columns):
+            strip = Strip(down[mine], part, plan.cut, plan.each, False)
+            ending = Ending(out, part, None, None) if nl.num_programs(0) == 1 else partial.ending(part)
+            in_open_banks(ending, [Held(turned, plan.cut)], slice(0, x.shape[0]), strip, plan)
+    if nl.num_programs(0) > 1:
+        partial.exchange()
+
+
+def hidden_values(x, weights, dtype, function):
+    """[T, F] of few rows, in SBUF."""
+    T, F = x.shape[0], weights[0].shape[1]
+    hidden = tile(T, F, dtype)
     plan = Plan(T, x.shape[1], F, x, False, False)
     (strip,) = load_panel(x, slice(0, T), plan, False)
     width = even(F, BANK * (BANKS // len(weights)), BANK)
@@ -78,12 +93,45 @@ def with_few_rows(out, x, weights, down, function):
     for part in blocks(F, width):
         strips = [Strip(weight, part, plan.cut, each, False) for weight in weights]
         hidden_block(hidden[:, part], strip, strips, blocks(plan.cut.steps, each), function)
-    plan = Plan(T, F, down.shape[1], hidden, True, False)
-    turned = nl.ndarray((ROWS, plan.cut.steps, T), dtype=hidden.dtype, buffer=nl.sbuf)
-    turn_tile(turned, hidden, 0, plan.cut, slice(0, plan.cut.steps))
-    for part in blocks(down.shape[1], plan.columns):
-        strip = Strip(down, part, plan.cut, plan.each, False)
-        in_open_banks(Ending(out, part, None, None), [Held(turned, plan.cut)], slice(0, T), strip, plan)
+    return hidden
+
+
+class Partial(nl.NKIObject):
+    """One core's part of the result, [T, H] in fp32, and the exchange with the other core."""
+
+    def __init__(self, out):
+        self.out, self.values, self.turn = out, None, 0
+
+    def ending(self, columns):
+        if self.values == None:
+            self.values = tile(self.out.shape[0], self.out.shape[1])
+        self.columns = columns
+        return self
+
+    def finish(self, products, first_row):
+        for total, bank in zip(products, blocks(length(self.columns), BANK, self.columns.start)):
+            self.turn += 1
+            leave_psum(self.values[:, bank], total, self.turn)
+
+    def exchange(self):
+        """Send what the other core finishes, add what it sends."""
+        if self.values == None:
+            self.ending(None)
+            nisa.memset(dst=self.values, value=0.0)
+        core, height, columns = nl.program_id(0), self.out.shape[0], self.out.shape[1]
+        halves = [slice(0, -(-columns // 2)), slice(-(-columns // 2), columns)]
+        own, other = halves[core], halves[1 - core]
+        wide = length(halves[0])
+        sent, received = tile(height, wide), tile(height, wide)
+        if length(other) < wide:
+            nisa.memset(dst=sent, value=0.0)
+        if length(other) > 0:
+            nisa.tensor_copy(dst=sent[:, 0 : length(other)], src=self.values[:, other])
+        nisa.sendrecv(src=sent, dst=received, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
+        if length(own) > 0:
+            result = tile(height, length(own), self.out.dtype)
+            nisa.tensor_tensor(dst=result, data1=self.values[:, own], data2=received[:, 0 : length(own)], op=nl.add)
+            nisa.dma_copy(dst=self.out[:, own], src=result)
 
 
 def hidden_block(hidden, strip, strips, chunks, function):
@@ -101,13 +149,17 @@ def hidden_block(hidden, strip, strips, chunks, function):
 def with_many_rows(out, x, weights, down, function):
     """The hidden values in HBM, as [F, T]."""
     T, H = x.shape
-    hidden = nl.ndarray((down.shape[0], T), dtype=out.dtype, buffer=nl.hbm)
+    hidden = nl.ndarray((down.shape[0], T), dtype=out.dtype, buffer=nl.shared_hbm)
     cut = Cut(H, False)
     room = nl.tile_size.total_available_sbuf_size // (cut.steps * itemsize(x.dtype))
     width = even(T, max(PANEL_ROWS, (room - 3 * COLUMNS * len(weights)) // BANK * BANK), BANK)
-    for rows in blocks(T, width):
-        hidden_rows(hidden[:, rows], x[rows], weights, cut, function)
-    multiply(out, hidden, down, None, True, False, None, slice(0, down.shape[1]))
+    mine = share(down.shape[0], ROWS)
+    if length(mine):
+        for rows in blocks(T, width):
+            hidden_rows(hidden[mine, rows], x[rows], [weight[:, mine] for weight in weights], cut, function)
+    if nl.num_programs(0) > 1:
+        nisa.core_barrier(data=hidden, cores=(0, 1))
+    multiply(out, hidden, down, None, True, False, None)
 
 
 def hidden_rows(hidden, x, weights, cut, function):
