@@ -135,6 +135,8 @@ def streams() -> list[Row]:
     rows += [Row("reduce", (x,), {"kind": kind, "axis": axis}) for kind in ("sum", "max") for axis in (1, 0)]
     rows += [Row("transpose", (x,)), Row("transpose", ((1, 2048, 32, 128),), {"axes": (0, 2, 1, 3)})]
     rows.append(Row("cast", (x,), {"dtype": "float32"}))
+    layer = ((H, F), (H, F))
+    rows += [Row("sgd", (*layer, (H, F))), Row("adamw", (*layer, single(H, F), single(H, F)))]
     known = ("nki-library", public.library_cross_entropy(2048, V))
     rows.append(Row("cross_entropy", ((2048, V), whole(2048)), lnc=2, public=known))
     inputs = ((2048, V), whole(2048), single(2048), single(2048))

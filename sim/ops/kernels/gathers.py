@@ -52,8 +52,7 @@ def load_numbers(numbers):
 
 def by_number(rows, chosen, part):
     """Some columns of the rows [N, W] of a table whose numbers lie on the partitions of `chosen`."""
-    width = rows.shape[1]
-    pattern = [[width, chosen.shape[0]], [1, length(part)]]
+    pattern = [[rows.shape[1], chosen.shape[0]], [1, length(part)]]
     return rows.ap(pattern=pattern, offset=part.start, vector_offset=chosen, indirect_dim=0)
 
 
@@ -65,31 +64,26 @@ def kv_cache_update(cache, new, slots):
     """
     P, heads, page, D = cache.shape
     assert page & (page - 1) == 0, "a page has a power of two of slots"
-    assert heads <= ROWS, "at most 128 heads"
-    rows, source = cache.reshape((P * heads * page, D)), new.reshape((new.shape[0] * heads, D))
+    rows = cache.reshape((P * heads * page, D))
     mine = share(new.shape[0], 1)
-    for block in blocks(length(mine), ROWS // heads, mine.start):
-        count = length(block) * heads
-        numbers = row_numbers(load_numbers(slots[block]), heads, page)
-        places, data = tile(count, 1, nl.int32), tile(count, D, cache.dtype)
-        nisa.dma_copy(dst=places, src=numbers)
-        nisa.dma_copy(dst=data, src=source[block.start * heads : block.stop * heads])
-        nisa.dma_copy(dst=by_number(rows, places, slice(0, D)), src=data)
+    for block in blocks(length(mine), ROWS, mine.start):
+        count = length(block)
+        data = nl.ndarray((count, heads, D), dtype=cache.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=data, src=new[block])
+        # One number a token finds its row of the first head; those of the others lie a page further each.
+        pattern = [[D, count], [page * D, heads], [1, D]]
+        first = first_rows(load_numbers(slots[block]), heads, page)
+        nisa.dma_copy(dst=rows.ap(pattern=pattern, vector_offset=first, indirect_dim=0), src=data)
     return cache
 
 
-def row_numbers(slots, heads, page):
-    """(slot // page * heads + head) * page + slot % page, for all heads."""
+def first_rows(slots, heads, page):
+    """slot // page * heads * page + slot % page"""
     count = slots.shape[0]
-    inside, first = tile(count, 1, nl.int32), tile(count, 1, nl.int32)
+    inside, before, scale, first = [tile(count, 1, nl.int32) for _ in range(4)]
     nisa.tensor_scalar(dst=inside, data=slots, op0=nl.bitwise_and, operand0=page - 1)
-    nisa.tensor_scalar(dst=first, data=slots, op0=nl.bitwise_and, operand0=-page)
-    numbers, steps = tile(count, heads, nl.int32), tile(count, heads, nl.int32)
-    nisa.iota(dst=steps, pattern=[[page, heads]], offset=0, channel_multiplier=0)
-    nisa.tensor_tensor(dst=numbers, data1=steps, data2=inside.broadcast(1, heads), op=nl.add)
-    # first is page times the page's number; times heads it is where the page's rows begin.
-    scaled = tile(count, heads, nl.int32)
-    nisa.iota(dst=scaled, pattern=[[0, heads]], offset=heads, channel_multiplier=0)
-    nisa.tensor_tensor(dst=scaled, data1=scaled, data2=first.broadcast(1, heads), op=nl.multiply)
-    nisa.tensor_tensor(dst=numbers, data1=numbers, data2=scaled, op=nl.add)
-    return numbers
+    nisa.tensor_scalar(dst=before, data=slots, op0=nl.bitwise_and, operand0=-page)
+    nisa.memset(dst=scale, value=heads)
+    nisa.tensor_tensor(dst=first, data1=before, data2=scale, op=nl.multiply)
+    nisa.tensor_tensor(dst=first, data1=first, data2=inside, op=nl.add)
+    return first

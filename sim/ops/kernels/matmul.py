@@ -17,6 +17,7 @@ from .tiles import BANK, ROWS, blocks, even, itemsize, leave_psum, length, load_
 
 BANKS = 8  # of PSUM
 PIECE = 16384  # bytes a partition of one load of w: 2 MiB in all
+PIECES = 8  # of w at least
 PANEL_ROWS = 512  # of x in one load
 FUNCTIONS = {"gelu": nl.gelu, "gelu_tanh": nl.gelu_apprx_tanh, "silu": nl.silu, "relu": nl.relu, "sigmoid": nl.sigmoid}
 
@@ -95,7 +96,8 @@ class Plan(nl.NKIObject):
         # A transposed w is read along k, so that few of its rows make long runs.
         narrow = transpose_w or not self.open
         self.columns = BANK if narrow else even(N, BANK * (BANKS // tiles), BANK)
-        self.each = pairs(PIECE // (self.columns * size))
+        # The last piece of a small w is multiplied when all others are: it is not to be large.
+        self.each = pairs(min(PIECE // (self.columns * size), self.cut.steps * -(-N // self.columns) // PIECES))
         self.panel_each = self.cut.steps if M <= ROWS else pairs(PIECE // (PANEL_ROWS * size))
         self.ahead = not transpose_x and not turns_in_flight(x, self.cut)
 

@@ -2,8 +2,8 @@
 
 A tile of 128 rows is a megabyte or so; ScalarE squares and adds up while VectorE scales the tile before, and both
 stay below the time that the tile's bytes take in HBM. The weights, the same for every row, are on chip once.
-Few rows would leave most lanes idle: a row is then spread over all 128 partitions, and a matmul with ones adds up
-across them and gives every partition the sum.
+Few rows would leave most lanes idle: a row is then cut into parts on several partitions, and a matmul with ones adds up
+across them and gives each of them the sum.
 """
 
 import nki
@@ -12,8 +12,6 @@ import nki.language as nl
 
 from .tiles import ROWS, blocks, column, length, load, load_repeated, product, share, tile
 
-FEW = 16  # rows that are better spread over the partitions
-
 
 @nki.jit
 def rmsnorm(x, weight, eps=1e-6):
@@ -21,9 +19,9 @@ def rmsnorm(x, weight, eps=1e-6):
     rows, columns = x.shape
     out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
     mine = share(rows, 1)
-    if rows <= FEW and columns % ROWS == 0:
-        if length(mine):
-            rmsnorm_spread(out, x, weight, eps, mine)
+    parts = parts_of_a_row(length(mine), columns) if length(mine) else 1
+    if parts > 1:
+        rmsnorm_in_parts(out, x, weight, eps, mine, parts)
         return out
     weights = load_repeated(weight, min(ROWS, rows))
     epsilon = column(eps)
@@ -107,26 +105,45 @@ def softmax(x):
     return out
 
 
-def rmsnorm_spread(out, x, weight, eps, rows):
-    """Few rows: [128, rows, columns / 128] on chip."""
-    count, columns = length(rows), x.shape[1]
-    deep = columns // ROWS
-    data = load(spread(x[rows]))
-    weights = load(weight.reshape((ROWS, deep)))
-    squares = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_tensor(dst=squares, data1=data, data2=data, op=nl.multiply)
-    partial = tile(ROWS, count)
-    nisa.tensor_reduce(dst=partial, op=nl.add, data=squares, axis=2)
-    total = product(ROWS, count)
-    nisa.nc_matmul(dst=total, stationary=column(1.0, ROWS), moving=partial)
-    scale = tile(ROWS, count)
-    nisa.activation(dst=scale, op=nl.rsqrt, data=total, scale=1.0 / columns, bias=column(eps))
-    nisa.tensor_tensor(dst=squares, data1=data, data2=scale.expand_dim(2).broadcast(2, deep), op=nl.multiply)
-    result = nl.ndarray(data.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.tensor_tensor(dst=result, data1=squares, data2=weights.expand_dim(1).broadcast(1, count), op=nl.multiply)
-    nisa.dma_copy(dst=spread(out[rows]), src=result)
+def rmsnorm_in_parts(out, x, weight, eps, rows, parts):
+    """Few rows, each in so many parts: [rows * parts, columns / parts] on chip."""
+    count, width = length(rows) * parts, x.shape[1] // parts
+    data = load(x[rows].reshape((count, width)))
+    repeated = weight.reshape((1, parts, width)).broadcast(0, length(rows))
+    weights = tile(count, width, weight.dtype)
+    nisa.dma_copy(dst=weights, src=repeated, engine=nisa.engine.scalar)
+    result, partial = tile(count, width, x.dtype), tile(count, 1)
+    nisa.activation_reduce(dst=result, op=nl.square, data=data, reduce_op=nl.add, reduce_res=partial)
+    total = product(count, 1)
+    nisa.nc_matmul(dst=total, stationary=same_row(length(rows), parts), moving=partial)
+    scale = tile(count, 1)
+    epsilon = column(eps)[0:count]
+    nisa.activation(dst=scale, op=nl.rsqrt, data=total, scale=1.0 / x.shape[1], bias=epsilon)
+    nisa.scalar_tensor_tensor(dst=result, data=data, op0=nl.multiply, operand0=scale, op1=nl.multiply, operand1=weights)
+    nisa.dma_copy(dst=out[rows].reshape((count, width)), src=result)
 
 
-def spread(rows):
-    """[rows, columns] of HBM with each row on all partitions: [128, rows, columns / 128]."""
-    return rows.reshape_dim(1, (ROWS, rows.shape[1] // ROWS)).permute((1, 0, 2))
+def parts_of_a_row(rows, columns):
+    """Into how many parts a row is cut so that few rows fill the partitions."""
+    parts = 1
+    while 2 * parts * rows <= ROWS and columns % (2 * parts) == 0:
+        parts *= 2
+    return parts
+
+
+def same_row(rows, parts):
+    """[rows * parts, rows * parts]: 1 where two partitions hold parts of the same row, else 0."""
+    count = rows * parts
+    ones = nl.ndarray((count, rows, parts), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(dst=ones, value=1.0)
+    for step, first in ((-parts, 0), (parts, parts - 1)):
+        nisa.affine_select(
+            dst=ones,
+            pattern=[[step, rows], [0, parts]],
+            offset=first,
+            channel_multiplier=1 if step < 0 else -1,
+            on_true_tile=ones,
+            on_false_value=0.0,
+            cmp_op=nl.greater_equal,
+        )
+    return ones.reshape((count, count))

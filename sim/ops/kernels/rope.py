@@ -1,8 +1,8 @@
 """Rotary position embedding: each head's two halves are turned by the angles of its position.
 
-One position a partition; its angles are the same for all heads, so cosines and sines are read once a position and
-repeated along the free dimension by a stride of 0. Six passes over half of the data are shared between VectorE, which
-is twice as fast in 16 bits, and GpSimd.
+One position a partition, or, of few positions, some heads of one; the angles are the same for all heads, so cosines
+and sines are read once a position and repeated along the free dimension by a stride of 0. Six passes over half of the
+data are shared between VectorE, which is twice as fast in 16 bits, and GpSimd.
 """
 
 import nki
@@ -18,14 +18,34 @@ def rope(x, cos, sin):
     T, heads, D = x.shape
     out = nl.ndarray((T, heads, D), dtype=x.dtype, buffer=nl.shared_hbm)
     mine = share(T, 1)
-    for block in blocks(length(mine), ROWS, mine.start):
-        result = turned(load(x[block]), load(cos[block]), load(sin[block]))
-        nisa.dma_copy(dst=out[block], src=result, engine=nisa.engine.scalar)
+    if not length(mine):
+        return out
+    split = parts_of_heads(length(mine), heads)
+    for block in blocks(length(mine), ROWS // split, mine.start):
+        shape = (length(block) * split, heads // split, D)
+        result = turned(load(x[block].reshape(shape)), angles(cos[block], split), angles(sin[block], split))
+        nisa.dma_copy(dst=out[block].reshape(shape), src=result, engine=nisa.engine.scalar)
     return out
 
 
+def parts_of_heads(positions, heads):
+    """Into how many parts the heads of a position are cut so that few positions fill the partitions."""
+    parts = 1
+    while 2 * parts * positions <= ROWS and heads % (2 * parts) == 0:
+        parts *= 2
+    return parts
+
+
+def angles(factors, split):
+    """[positions, D / 2], each position on `split` partitions."""
+    positions, half = factors.shape
+    loaded = nl.ndarray((positions * split, half), dtype=factors.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=loaded, src=factors.expand_dim(1).broadcast(1, split), engine=nisa.engine.scalar)
+    return loaded
+
+
 def turned(data, cosines, sines):
-    """One tile [positions, heads, D]."""
+    """One tile [positions, heads, D] with angles [positions, D / 2]."""
     _, heads, D = data.shape
     first, second = data[:, :, 0 : D // 2], data[:, :, D // 2 : D]
     cosines = cosines.expand_dim(1).broadcast(1, heads)
