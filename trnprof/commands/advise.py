@@ -24,7 +24,7 @@ def execute(args: Namespace) -> None:
     of NKI; the largest gain first. Nothing is said where nothing is wrong.
     """
     from trnprof.advice import advise
-    from trnprof.readers import open as open_trace
+    from trnprof.commands.opening import open_trace
 
     trace = open_trace(args.trace)
     found = advise(trace)

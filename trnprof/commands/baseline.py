@@ -52,7 +52,7 @@ def execute(args: Namespace) -> int:
 def _opened(path: str) -> list[Trace]:
     """The trace at a path, or those of all launches in a folder."""
     from sim.tracefile import INDEX
-    from trnprof.readers import open as open_trace
+    from trnprof.commands.opening import open_trace
 
     launches = sorted(found.parent for found in Path(path).glob(f"*/{INDEX}"))
     return [open_trace(launch) for launch in launches or [path]]

@@ -26,7 +26,7 @@ def execute(args: Namespace) -> None:
 
     from sim.errors import UsageError
     from trnprof.calibrate import calibrate, dump
-    from trnprof.readers import open as open_trace
+    from trnprof.commands.opening import open_trace
     from trnprof.report.charts import replace_file
 
     if args.output and not args.output.endswith(".json"):

@@ -26,8 +26,8 @@ def execute(args: Namespace) -> int:
     Of a captured profile and an emulation of the same kernel, or with --instructions, instructions are matched too:
     how many, and how their durations, intervals and waits differ.
     """
+    from trnprof.commands.opening import open_trace
     from trnprof.compare import compare
-    from trnprof.readers import open as open_trace
 
     found = compare(open_trace(args.before), open_trace(args.after))
     if args.json:

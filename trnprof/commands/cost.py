@@ -33,8 +33,8 @@ def execute(args: Namespace) -> None:
     A machine with more cores than a run uses runs copies side by side. The time on another device is scaled by the
     roofs of both, and marked.
     """
+    from trnprof.commands.opening import open_trace
     from trnprof.costs import cost
-    from trnprof.readers import open as open_trace
 
     units = args.tokens if args.tokens is not None else args.samples
     if (units is not None and units < 1) or (args.cores is not None and args.cores < 1):

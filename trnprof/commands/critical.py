@@ -26,8 +26,8 @@ def execute(args: Namespace) -> None:
     The causes add up to the kernel window: engines at work, issue, semaphores, DMA latency and bandwidth, reuse of
     buffers, loads of activation tables, collectives; unknown is what a captured profile does not tell.
     """
+    from trnprof.commands.opening import open_trace
     from trnprof.critical import critical_path
-    from trnprof.readers import open as open_trace
 
     trace = open_trace(args.trace)
     path = critical_path(trace)

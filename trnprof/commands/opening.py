@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from trnprof.commands.streams import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sim.trace import Trace
 
 
@@ -27,13 +29,29 @@ def _columns(text: str) -> dict[str, str]:
     return parse_columns(text)
 
 
-def open_trace(path: str, strict: bool, columns: dict[str, str] | None = None) -> Trace:
-    """The trace at a path; rows that were set aside are named on stderr."""
+def open_trace(path: str | Path, strict: bool = False, columns: dict[str, str] | None = None) -> Trace:
+    """The trace at a path; how far it is, and rows that were set aside, are told on stderr."""
     from trnprof import words
+    from trnprof.commands import progress
     from trnprof.readers import open as read
     from trnprof.readers.receipt import losses
 
-    trace = read(path, strict=strict, columns=columns)
+    with progress.shown(quiet=False):
+        trace = read(path, strict=strict, columns=columns)
     for loss in losses(trace.receipt):
-        say(f"trnprof: {words.plain(path, 80)}: {loss}; set aside")
+        say(f"trnprof: {words.plain(str(path), 80)}: {loss}; set aside")
     return trace
+
+
+def prepare(paths: list[str]) -> None:
+    """Make what large traces are opened from, where it is not there yet, so that it is told how far it is."""
+    from sim.errors import TrnprofError
+    from trnprof.commands import progress
+    from trnprof.readers import prepare as make
+
+    with progress.shown(quiet=False):
+        for path in paths:
+            try:
+                make(path)
+            except TrnprofError:
+                continue  # whoever opens it says so

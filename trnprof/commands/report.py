@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from trnprof.commands import opening
 from trnprof.commands.streams import emit
 
 
@@ -19,4 +20,4 @@ def execute(args: Namespace) -> None:
     from trnprof.report.reviews import write
     from trnprof.view import Session
 
-    emit(str(write(Session.open(args.trace), args.output, args.theme)))
+    emit(str(write(Session(opening.open_trace(args.trace)), args.output, args.theme)))

@@ -27,7 +27,7 @@ def execute(args: Namespace) -> None:
 
     Prints a table, or writes the chart in the format that the ending of FILE names.
     """
-    from trnprof.readers import open as open_trace
+    from trnprof.commands.opening import open_trace
     from trnprof.roofline import chart
 
     baseline = open_trace(args.baseline) if args.baseline else None

@@ -20,5 +20,5 @@ def execute(args: Namespace) -> None:
     for trace in args.traces:
         if not Path(trace).exists():
             raise InputError(f"{trace}: no such trace")
-
+    opening.prepare(args.traces)
     serve(args.traces, host=args.host, port=args.port, open_browser=args.open)

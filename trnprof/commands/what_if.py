@@ -33,7 +33,7 @@ def execute(args: Namespace) -> None:
 
     Gives the predicted time and the bound that takes over. Captured profiles are timed anew from their rows: coarser.
     """
-    from trnprof.readers import open as open_trace
+    from trnprof.commands.opening import open_trace
 
     trace = open_trace(args.trace) if args.trace else None
     if args.list:

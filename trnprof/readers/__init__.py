@@ -39,3 +39,14 @@ def open(path: str | os.PathLike[str], *, strict: bool = False, columns: Mapping
     if strict and lost:
         raise InputError(f"{place}: {'; '.join(lost[:4])}", remedy="without --strict the rest opens")
     return trace
+
+
+def prepare(path: str | os.PathLike[str]) -> None:
+    """Keep the columns of a large trace, so that it opens at once from now on. raises : as `open`"""
+    place = Path(path)
+    try:
+        wanted = cache.wanted(trace_folder(place) if place.is_dir() else place)
+    except OSError as fault:
+        raise InputError(f"{place}: cannot be read: {fault.strerror or fault}") from None
+    if wanted:
+        open(place)

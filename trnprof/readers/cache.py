@@ -29,6 +29,8 @@ from trnprof.home import cache_dir
 
 LEAST_BYTES = 8 << 20
 """Files that together are smaller open fast enough as they are."""
+MUCH = 64 << 20
+"""Files that together are larger take so long to open that it is told."""
 LEAST_ROWS = 500_000
 ROOM = 32 << 30
 """Bytes of all kept traces together, where TRNPROF_CACHE_BYTES does not say otherwise."""
@@ -88,6 +90,12 @@ def kept(path: Path) -> Trace | None:
         return None
 
 
+def wanted(path: Path) -> bool:
+    """Whether a trace is large, may be kept, and is not."""
+    folder = _folder(path, MUCH)
+    return folder is not None and not (folder / INDEX).exists()
+
+
 def keep(path: Path, trace: Trace) -> Trace:
     """The trace with columns mapped from files, where it is large and they have room; else as it was."""
     rows = sum(len(table) for _, table in trace.tables())
@@ -112,12 +120,12 @@ def room() -> int:
     return int(given) if given.isdecimal() else ROOM
 
 
-def _folder(path: Path) -> Path | None:
+def _folder(path: Path, least: int = 0) -> Path | None:
     """Where a path's columns are kept; None for what is small, or cannot be kept."""
     if not room():
         return None
     files = sorted((*path.glob("*.parquet"), *path.glob(tracefile.INDEX))) if path.is_dir() else [path]
-    if sum(file.stat().st_size for file in files) < LEAST_BYTES:
+    if sum(file.stat().st_size for file in files) < max(least, LEAST_BYTES):
         return None
     digest = blake2b(reader_version().encode(), digest_size=16)
     for file in files:
