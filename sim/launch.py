@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim import compiler, dtypes, garbage, recycling, spec, stages
+from sim import compiler, display, dtypes, garbage, recycling, spec, stages
 from sim.errors import CapacityError, InputError, TrnprofError, UnsupportedError
 from sim.memory import View, storage_dtype
 from sim.nki import environment, frameworks, lockstep, session, shim, subset
@@ -73,6 +73,9 @@ class Run:
         outputs = ", ".join(f"{output['dtype']}{output['shape']}" for output in self.trace.meta.outputs)
         meta = self.trace.meta
         return f"Run({meta.kernel} on {meta.device}, latency_ns={self.latency_ns:.1f}, outputs=({outputs}))"
+
+    def _repr_html_(self) -> str | None:
+        return display.html(self)
 
     @property
     def latency_ns(self) -> float:

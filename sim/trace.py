@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sim import display
 from sim.errors import InputError
 
 NONE = -1
@@ -499,6 +500,9 @@ class Trace:
     def receipt(self) -> Mapping[str, Any]:
         """What became of every row of the file; empty when emulated."""
         return self.meta.receipt
+
+    def _repr_html_(self) -> str | None:
+        return display.html(self)
 
     def tables(self) -> Iterator[tuple[str, Table]]:
         """Every table with its field name, in the order of `TABLES`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from sim import display
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -31,6 +33,16 @@ _HOMES = {
 }
 
 __all__ = [*_HOMES, "__version__"]
+
+
+def _html(value: Any) -> str:
+    """What a notebook shows of a result."""
+    from trnprof.notebook import html
+
+    return html(value)
+
+
+display.register(_html)
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from sim import display
 from sim.figures import SPREADS
 from sim.trace import Trace
 from trnprof.demand import MEMORY, NETWORK, Demand, demand
@@ -71,6 +72,9 @@ class Verdict:
     end_ps: int
     time_ps: int
     estimated: bool
+
+    def _repr_html_(self) -> str | None:
+        return display.html(self)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from sim import display
 from sim.trace import COMPUTE_ENGINES, Engine, Trace
 from trnprof import words
 from trnprof.bounds import Verdict, judge
@@ -136,6 +137,9 @@ class Chart:
     arrows: tuple[Arrow, ...]
     caption: tuple[str, ...]
     """Sentences: what the marks mean, what is counted, where the roofs and the data come from."""
+
+    def _repr_html_(self) -> str | None:
+        return display.html(self)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
