@@ -9,15 +9,16 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sim import tracefile
 from sim.errors import InputError
-from sim.trace import ENGINE_NAMES, Trace
+from sim.trace import ENGINE_NAMES, Edges, Instructions, Trace, Transfers
 from tests import synthetic, timelines
 from trnprof import cli, query, rank
 from trnprof.commands.top import KEYS as SHOWN_KEYS
-from trnprof.ranking import KEYS
+from trnprof.ranking import KEYS, shifts
 from trnprof.readers import plain_parts
 from trnprof.summary import engines
 
@@ -74,6 +75,19 @@ def test_time_by_source_line_adds_up_to_all_instructions_with_one(trace: Trace) 
         "select * from '/etc/hostname'",
         "select * from glob('/*')",
         "attach '/tmp/x.db'",
+        "select * from read_text('/etc/hostname')",
+        "select * from read_blob('/etc/hostname')",
+        "select * from read_parquet('/etc/hostname')",
+        "select * from read_json_auto('/etc/hostname')",
+        "select * from sniff_csv('/etc/hostname')",
+        "select * from sqlite_scan('/etc/hostname', 't')",
+        "select * from 'http://localhost/x.parquet'",
+        "select * from query('copy instruction to ''x.csv''')",
+        "select getenv('HOME')",
+        "export database '/tmp/x'",
+        "load json",
+        "pragma database_list",
+        "explain analyze select 1",
         "install httpfs",
         "set enable_external_access = true",
         "select 1; select 2",
@@ -181,3 +195,29 @@ def test_the_receipt_is_shown_by_summary(tmp_path: Path, capsys: pytest.CaptureF
     assert "1 of 5 slices end before they start" in err
     assert json.loads(out)["receipt"]["tables"]["slices"]["quarantined"] == 1
     assert cli.main(["summary", str(path), "--strict"]) == 1
+
+
+def test_diff_names_what_changed_and_leaves_out_what_did_not(
+    trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = trace.instructions
+    given = {name: table.column(name).copy() for name in table.present()}
+    row = len(table) - 1
+    given["end_ps"][row] += 5000
+    changed = replace(trace, instructions=Instructions(len(table), **given))
+    opcode = trace.text(table, "opcode", row)
+    assert [(each.value, each.change_ps, each.count_after - each.count_before) for each in shifts(trace, changed)] == [
+        (opcode, 5000, 0)]  # fmt: skip
+    assert shifts(trace, trace) == []
+    fewer = replace(trace, instructions=table.take(np.arange(row)), edges=Edges(0), transfers=Transfers(0))
+    found = next(each for each in shifts(trace, fewer) if each.value == opcode)
+    assert (found.count_before - found.count_after, found.change_ps) == (
+        1,
+        int(table.start_ps[row] - table.end_ps[row]),
+    )
+    for each, name in ((trace, "a"), (changed, "b")):
+        tracefile.write(each, tmp_path / name)
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert json.loads(said(capsys, "diff", *paths, "--json"))["groups"][0]["change_ps"] == 5000
+    assert said(capsys, "diff", *paths).splitlines()[1].split()[-2:] == ["+5.00", "ns"]
+    assert said(capsys, "diff", paths[0], paths[0]) == "no difference by opcode\n"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trnprof.export import export as write
     from trnprof.models import run_model as run_model
     from trnprof.ranking import rank as rank
+    from trnprof.ranking import shifts as shifts
     from trnprof.readers import open as open
     from trnprof.roofline import chart as chart
     from trnprof.spread import error_bars as error_bars
@@ -53,6 +54,7 @@ _HOMES = {
     "run": ("sim", "run"),
     "run_model": ("trnprof.models", "run_model"),
     "save_baseline": ("trnprof.baseline", "save"),
+    "shifts": ("trnprof.ranking", "shifts"),
     "summarize": ("trnprof.summary", "summarize"),
     "validate": ("trnprof.validation", "validate"),
     "what_if": ("trnprof.whatif", "what_if"),

@@ -39,6 +39,43 @@ class Rank:
     """`busy_ps` of the window, 0-1."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Rows that share a value, in two traces."""
+
+    value: str | None
+    count_before: int
+    count_after: int
+    total_before_ps: int
+    total_after_ps: int
+
+    @property
+    def change_ps(self) -> int:
+        """How much more time they take together."""
+        return self.total_after_ps - self.total_before_ps
+
+
+def shifts(before: Trace, after: Trace, by: str | None = None) -> list[Shift]:
+    """Groups of rows whose number or total time differs, the largest change first, then by name.
+
+    by : a key of `KEYS`; `default_key` of the later trace when it is None
+    """
+    by = by or default_key(after)
+    one, other = ({group.value: group for group in rank(trace, by, None)} for trace in (before, after))
+    found = [
+        Shift(
+            value,
+            one[value].count if value in one else 0,
+            other[value].count if value in other else 0,
+            one[value].total_ps if value in one else 0,
+            other[value].total_ps if value in other else 0,
+        )
+        for value in {**one, **other}
+    ]
+    changed = [each for each in found if each.change_ps or each.count_before != each.count_after]
+    return sorted(changed, key=lambda each: (-abs(each.change_ps), each.value or ""))
+
+
 def default_key(trace: Trace) -> str:
     """The opcode; the name where no row is of a NeuronCore."""
     return "name" if bool(np.all(trace.instructions.engine == Engine.OTHER)) else "opcode"
