@@ -320,7 +320,8 @@ def _tensors(held: Mapping[str, int], strings: Strings) -> Tensors:
     """What lies in HBM, one row a kind."""
     kinds = {name: size for name, size in held.items() if size}
     types = ["WEIGHT" if name == "weights" else "INTERNAL" for name in kinds]
+    named = [f"model {name}" for name in kinds]
     return Tensors(
-        len(kinds), name=strings.codes(kinds), type=strings.codes(types), memory=np.full(len(kinds), Memory.HBM),
+        len(kinds), name=strings.codes(named), type=strings.codes(types), memory=np.full(len(kinds), Memory.HBM),
         bytes=np.fromiter(kinds.values(), np.int64, len(kinds)),
     )  # fmt: skip
