@@ -43,7 +43,11 @@ DRAWN = """(key) => new Promise(done => {
     const fresh = () => tl.frame && tl.frame.bucket === tl.frames.bucket(tl.view, Math.max(1, tl.w))
         && tl.frame.t0 <= tl.view[0] && tl.frame.t1 >= tl.view[1];
     let moved = false;
-    tl.ondraw = () => { before?.(); moved = true; if (fresh()) { tl.ondraw = before; done(performance.now() - begun); } };
+    tl.ondraw = () => {
+        before?.();
+        moved = true;
+        if (fresh()) { tl.ondraw = before; done(performance.now() - begun); }
+    };
     tl.canvas.focus();
     tl.canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 })"""

@@ -15,6 +15,7 @@ def execute(args: Namespace) -> None:
     from pathlib import Path
 
     from sim.errors import InputError
+from trnprof.commands import opening
     from trnprof.web import serve
 
     for trace in args.traces:
