@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from trnprof.commands import opening
+
 
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument("traces", nargs="+", metavar="TRACE")
@@ -15,7 +17,6 @@ def execute(args: Namespace) -> None:
     from pathlib import Path
 
     from sim.errors import InputError
-from trnprof.commands import opening
     from trnprof.web import serve
 
     for trace in args.traces:
