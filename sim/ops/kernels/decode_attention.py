@@ -16,6 +16,7 @@ from .masks import HIDDEN, diagonal
 from .tiles import BANK, ROWS, blocks, itemsize, leave_psum, length, share, tile
 
 RUN = 16  # tokens of a page that one descriptor moves
+LEAST_RUN = 4  # where the context has too few runs for all partitions
 PAIRS = 8  # of a sequence and a key head, in one softmax
 
 
@@ -30,8 +31,12 @@ def decode_attention(q, k_cache, v_cache, block_table, lengths, scale=None):
     out = nl.ndarray((B, heads, D), dtype=q.dtype, buffer=nl.shared_hbm)
     kv_heads = k_cache.shape[1]
     most = max(1, min(PAIRS, ROWS // (heads // kv_heads)))
+    each = -(-B * kv_heads // nl.num_programs(0))
+    if each > PAIRS:
+        # Of few pairs, smaller groups: the end of the last one has nothing to overlap with.
+        most = max(1, min(most, max(PAIRS // 2, each // 4)))
     scale = scale if scale else D**-0.5
-    mine = groups(B, kv_heads, min(most, -(-B * kv_heads // nl.num_programs(0))))
+    mine = groups(B, kv_heads, min(most, each))
     if not mine:
         return out
     cache = Pages(k_cache, v_cache, block_table, slice(mine[0][0].start, mine[-1][0].stop))
@@ -66,12 +71,18 @@ class Pages(nl.NKIObject):
         P, heads, page, D = k_cache.shape
         assert page & (page - 1) == 0, "a page has a power of two of tokens"
         self.size = min(RUN, page)
+        while block_table.shape[1] * (page // self.size) < ROWS and self.size > LEAST_RUN:
+            self.size //= 2
         self.runs = page // self.size
         self.heads, self.D = heads, D
         self.tiles = blocks(block_table.shape[1] * self.runs, ROWS)
         table = (P * heads * self.runs, self.size, D)
         self.keys, self.values = k_cache.reshape(table), v_cache.reshape(table)
         self.identity = diagonal(nl.float32)
+        # Where each token of a tile lies in it, the same for every row.
+        self.places = nl.ndarray((ROWS, self.size, padded(self.tiles[0])), dtype=nl.float32, buffer=nl.sbuf)
+        pattern = [[1, self.size], [self.size, self.places.shape[2]]]
+        nisa.iota(dst=self.places, pattern=pattern, offset=0, channel_multiplier=0)
         self.mine = sequences
         self.numbers = [self.find(block_table, part) for part in self.tiles]
 
@@ -219,15 +230,18 @@ class Step(nl.NKIObject):
         """q k^T of one tile, [row, token of a run, run], where the sequence is not that long HIDDEN; row maxima."""
         runs, size = padded(self.cache.tiles[at]), self.cache.size
         score = nl.ndarray((self.count, size, runs), dtype=nl.float32, buffer=nl.sbuf)
-        keys = [self.cache.load_keys(b, h, at, self.cut) for b, h in self.pairs]
-        hidden = self.hidden(at, runs)
-        for part in blocks(size, max(1, BANK // runs)):
-            total = nl.ndarray((self.count, length(part), runs), dtype=nl.float32, buffer=nl.psum)
-            for pair, loaded in enumerate(keys):
+        parts = blocks(size, max(1, BANK // runs))
+        totals = [nl.ndarray((self.count, length(part), runs), dtype=nl.float32, buffer=nl.psum) for part in parts]
+        # A pair's keys are done with before the next pair's are needed.
+        for pair, (b, h) in enumerate(self.pairs):
+            keys = self.cache.load_keys(b, h, at, self.cut)
+            for part, total in zip(parts, totals):
                 for step in range(self.cut.steps):
                     height = self.cut.height(step)
-                    stationary, moving = self.queries[0:height, step, pair], loaded[0:height, step, part]
+                    stationary, moving = self.queries[0:height, step, pair], keys[0:height, step, part]
                     nisa.nc_matmul(dst=total, stationary=stationary, moving=moving)
+        hidden = self.hidden(at, runs)
+        for part, total in zip(parts, totals):
             nisa.tensor_tensor(dst=score[:, part], data1=total, data2=hidden[:, part], op=nl.add)
         largest = tile(self.count, 1)
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=score, axis=(1, 2))
@@ -236,18 +250,15 @@ class Step(nl.NKIObject):
     def hidden(self, at, runs):
         """HIDDEN for tokens past the end of a sequence, else 0."""
         size = self.cache.size
-        token = nl.ndarray((self.count, size, runs), dtype=nl.float32, buffer=nl.sbuf)
+        left = tile(self.count, 1)
         first = self.cache.tiles[at].start * size
-        nisa.iota(dst=token, pattern=[[1, size], [size, runs]], offset=first, channel_multiplier=0)
+        nisa.tensor_scalar(dst=left, data=self.row_lengths, op0=nl.subtract, operand0=float(first))
+        hidden = nl.ndarray((self.count, size, runs), dtype=nl.float32, buffer=nl.sbuf)
+        places = self.cache.places[0 : self.count, :, 0:runs]
         nisa.tensor_scalar(
-            dst=token,
-            data=token,
-            op0=nl.greater_equal,
-            operand0=self.row_lengths,
-            op1=nl.multiply,
-            operand1=HIDDEN,
+            dst=hidden, data=places, op0=nl.greater_equal, operand0=left, op1=nl.multiply, operand1=HIDDEN
         )
-        return token
+        return hidden
 
     def largest(self, parts):
         """-scale times the largest score of each row."""
