@@ -17,6 +17,7 @@ from .tiles import BANK, ROWS, blocks, even, itemsize, leave_psum, length, load_
 
 BANKS = 8  # of PSUM
 PIECE = 16384  # bytes a partition of one load of w: 2 MiB in all
+BLOCK = 32768  # bytes a partition of a block of w that is on chip with all of k
 PIECES = 8  # of w at least
 PANEL_ROWS = 512  # of x in one load
 FUNCTIONS = {"gelu": nl.gelu, "gelu_tanh": nl.gelu_apprx_tanh, "silu": nl.silu, "relu": nl.relu, "sigmoid": nl.sigmoid}
@@ -93,9 +94,13 @@ class Plan(nl.NKIObject):
         fits = max(ROWS, min(most, room * 2 // 3) // ROWS * ROWS)
         self.rows = even(M, fits, ROWS)
         tiles = -(-min(M, self.rows) // ROWS)
+        if self.open:
+            banks = BANKS // tiles
+        else:
+            # Few steps are soon over: what is stored must be long runs.
+            banks = max(1, min(BANKS // 2, BLOCK // (self.cut.steps * BANK * size)))
         # A transposed w is read along k, so that few of its rows make long runs.
-        narrow = transpose_w or not self.open
-        self.columns = BANK if narrow else even(N, BANK * (BANKS // tiles), BANK)
+        self.columns = BANK if transpose_w else even(N, BANK * banks, BANK)
         # The last piece of a small w is multiplied when all others are: it is not to be large.
         self.each = pairs(min(PIECE // (self.columns * size), self.cut.steps * -(-N // self.columns) // PIECES))
         self.panel_each = self.cut.steps if M <= ROWS else pairs(PIECE // (PANEL_ROWS * size))
@@ -139,11 +144,13 @@ def in_open_banks(ending, panel, rows, weights, plan):
 
 def one_after_another(ending, panel, rows, weights, plan):
     """A block of w is on chip with all of k; each tile of rows finishes before the next."""
+    banks = blocks(length(ending.columns), BANK)
     for tile in blocks(length(rows), ROWS):
-        total = product(length(tile), length(ending.columns))
-        strip, bank, steps = panel[tile.start // PANEL_ROWS], slice(0, length(ending.columns)), slice(0, plan.cut.steps)
-        add_products(total, strip, inside(tile), weights, bank, steps)
-        ending.finish([total], rows.start + tile.start)
+        totals = [product(length(tile), length(bank)) for bank in banks]
+        for bank, total in zip(banks, totals):
+            strip, steps = panel[tile.start // PANEL_ROWS], slice(0, plan.cut.steps)
+            add_products(total, strip, inside(tile), weights, bank, steps)
+        ending.finish(totals, rows.start + tile.start)
 
 
 def add_products(total, stationary, rows, moving, columns, steps):
