@@ -185,11 +185,17 @@ def line(row: Row, folder: Path | None) -> str:
         f"{shapes} {how}".strip(),
         {"bfloat16": "bf16", "float32": "fp32", "float8_e4m3": "fp8"}[row.dtype],
         f"{row.device}, 2 cores" if row.lnc == 2 else row.device,
-        f"~{run.latency_ns / 1e3:.4g} µs",
+        microseconds(run.latency_ns),
         f"{row.bound_ns() / run.latency_ns:.0%}",
         *compared(row, run.latency_ns, folder),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def microseconds(ns: float) -> str:
+    """An emulated time to three figures or a whole number."""
+    value = ns / 1e3
+    return f"~{value:.3g} µs" if value < 1000 else f"~{value:,.0f} µs".replace(",", " ")
 
 
 def compared(row: Row, ours: float, folder: Path | None) -> tuple[str, str]:
@@ -201,7 +207,7 @@ def compared(row: Row, ours: float, folder: Path | None) -> tuple[str, str]:
         return f"n/a ({name})", "n/a"
     with redirect_stdout(sys.stderr):  # what kernels print is no part of the page
         other = timing(folder)
-    return f"~{other / 1e3:.4g} µs ({name})", f"{ours / other:.2f}"
+    return f"{microseconds(other)} ({name})", f"{ours / other:.2f}"
 
 
 def main() -> None:

@@ -94,11 +94,9 @@ class Plan(nl.NKIObject):
         fits = max(ROWS, min(most, room * 2 // 3) // ROWS * ROWS)
         self.rows = even(M, fits, ROWS)
         tiles = -(-min(M, self.rows) // ROWS)
-        if self.open:
-            banks = BANKS // tiles
-        else:
-            # Few steps are soon over: what is stored must be long runs.
-            banks = max(1, min(BANKS // 2, BLOCK // (self.cut.steps * BANK * size)))
+        # Few steps are soon over: what is stored then must be long runs.
+        whole = max(1, min(BANKS // 2, BLOCK // (self.cut.steps * BANK * size)))
+        banks = BANKS // tiles if self.open else whole
         # A transposed w is read along k, so that few of its rows make long runs.
         self.columns = BANK if transpose_w else even(N, BANK * banks, BANK)
         # The last piece of a small w is multiplied when all others are: it is not to be large.
