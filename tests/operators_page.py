@@ -135,6 +135,7 @@ def streams() -> list[Row]:
     rows += [Row("reduce", (x,), {"kind": kind, "axis": axis}) for kind in ("sum", "max") for axis in (1, 0)]
     rows += [Row("transpose", (x,)), Row("transpose", ((1, 2048, 32, 128),), {"axes": (0, 2, 1, 3)})]
     rows.append(Row("cast", (x,), {"dtype": "float32"}))
+    rows.append(Row("topk_routing", ((2048, 128),), {"k": 4}))
     layer = ((H, F), (H, F))
     rows += [Row("sgd", (*layer, (H, F))), Row("adamw", (*layer, single(H, F), single(H, F)))]
     known = ("nki-library", public.library_cross_entropy(2048, V))
@@ -176,20 +177,26 @@ could not be compared: the file that launches them is no Python (line 203).
 """
 
 
-def line(row: Row, folder: Path | None) -> str:
-    run = sim.ops.launch(row.operator, *row.specs(), device=row.device, lnc=row.lnc, values=False, **row.scalars)
+def rows() -> list[Row]:
+    return [*products(), *attentions(), *streams()]
+
+
+def call(row: Row) -> list[str]:
+    """The cells that say what is run."""
     shapes = " ".join("×".join(map(str, one.shape)) for one in row.specs())
     how = ", ".join(f"{name}={value}" for name, value in row.scalars.items())
-    cells = [
+    return [
         f"`{row.operator}`",
         f"{shapes} {how}".strip(),
         {"bfloat16": "bf16", "float32": "fp32", "float8_e4m3": "fp8"}[row.dtype],
         f"{row.device}, 2 cores" if row.lnc == 2 else row.device,
-        microseconds(run.latency_ns),
-        f"{row.bound_ns() / run.latency_ns:.0%}",
-        *compared(row, run.latency_ns, folder),
     ]
-    return "| " + " | ".join(cells) + " |"
+
+
+def line(row: Row, folder: Path | None) -> str:
+    run = sim.ops.launch(row.operator, *row.specs(), device=row.device, lnc=row.lnc, values=False, **row.scalars)
+    times = [microseconds(run.latency_ns), f"{row.bound_ns() / run.latency_ns:.0%}"]
+    return "| " + " | ".join([*call(row), *times, *compared(row, run.latency_ns, folder)]) + " |"
 
 
 def microseconds(ns: float) -> str:
@@ -213,7 +220,7 @@ def compared(row: Row, ours: float, folder: Path | None) -> tuple[str, str]:
 def main() -> None:
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
     print(HEAD)
-    for row in (*products(), *attentions(), *streams()):
+    for row in rows():
         print(line(row, folder), flush=True)
     print(TAIL, end="")
 
