@@ -7,8 +7,9 @@ clock; clocks of a sequence are turned into it by the snapshots in the file.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -100,6 +101,10 @@ def _compressed(packet: bytes) -> bytes | None:
     return unpacked
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""What most events have no notes in."""
+
+
 @dataclass(slots=True)
 class _Point:
     """A track event, once its names and its time are known."""
@@ -110,9 +115,9 @@ class _Point:
     track: int
     name: str = ""
     category: str = ""
-    notes: dict[str, Any] = field(default_factory=dict)
-    flows: list[int] = field(default_factory=list)
-    last_flows: list[int] = field(default_factory=list)
+    notes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    flows: tuple[int, ...] = ()
+    last_flows: tuple[int, ...] = ()
     value: float = 0.0
     took: int | None = None
     """Duration in ps of a slice that is one event (phase X)."""
@@ -182,12 +187,12 @@ class _Reader:
         categories = [sequence.name(pb.Interned.CATEGORIES, iid) for iid in _numbers(event, pb.Event.CATEGORY_IIDS)]
         own = [value.decode("utf-8", "replace") for value in _chunks(event, pb.Event.CATEGORIES)]
         point.category = ",".join([*categories, *own])
-        point.notes = dict(sequence.note(message(note)) for note in _chunks(event, pb.Event.ANNOTATIONS))
-        point.flows = [*_numbers(event, pb.Event.FLOWS, 8), *_numbers(event, pb.Event.OLD_FLOWS)]
-        point.last_flows = [*_numbers(event, pb.Event.LAST_FLOWS, 8), *_numbers(event, pb.Event.OLD_LAST_FLOWS)]
+        point.notes = dict(sequence.note(message(note)) for note in _chunks(event, pb.Event.ANNOTATIONS)) or _NOTHING
+        point.flows = (*_numbers(event, pb.Event.FLOWS, 8), *_numbers(event, pb.Event.OLD_FLOWS))
+        point.last_flows = (*_numbers(event, pb.Event.LAST_FLOWS, 8), *_numbers(event, pb.Event.OLD_LAST_FLOWS))
 
     def _value(self, time: int, track: int, value: float, notes: dict[str, Any] | None = None) -> None:
-        point = _Point(time, len(self.events), pb.Kind.COUNTER, track, value=value, notes=notes or {})
+        point = _Point(time, len(self.events), pb.Kind.COUNTER, track, value=value, notes=notes or _NOTHING)
         self.events.append(point)
 
     def _extra(self, time: int, event: Fields, sequence: Sequence) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +45,19 @@ def read_json(data: bytes, path: str) -> Trace:
     import msgspec
 
     try:
-        document = msgspec.json.decode(data)
-        tables = {name: {c: list(v) for c, v in columns.items()} for name, columns in document["tables"].items()}
-        return _trace(tables, document["meta"], path)
+        document = msgspec.json.decode(data, type=_document())
+        return _trace(document.tables, document.meta, path)
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise InputError(f"{path}: damaged: {type(fault).__name__} {fault}") from None
+
+
+@cache
+def _document() -> type:
+    import msgspec
+
+    # Columns stay text until their turn comes: all of them as Python's numbers would take many times the file.
+    columns = dict[str, msgspec.Raw]
+    return msgspec.defstruct("Document", [("meta", dict[str, Any]), ("tables", dict[str, columns])])
 
 
 def read_folder(folder: Path) -> Trace:
@@ -132,21 +141,28 @@ def _table(name: str, columns: Mapping[str, Any], strings: Strings, path: str) -
     unknown = columns.keys() - kind.columns.keys()
     if unknown:
         raise InputError(f"{path}: no column {', '.join(sorted(unknown))} in {name}")
-    rows = {len(values) for values in columns.values()}
+    made = {column: _column(name, column, columns[column], strings, path) for column in columns}
+    rows = {len(values) for values in made.values()}
     if len(rows) > 1:
         raise InputError(f"{path}: the columns of {name} are of different lengths")
-    made = {column: _column(name, column, values, strings, path) for column, values in columns.items()}
     return kind(next(iter(rows), 0), **made)
+
+
+def _listed(values: Any) -> list[Any]:
+    import msgspec
+
+    return msgspec.json.decode(values, type=list)
 
 
 def _column(table: str, column: str, values: Any, strings: Strings, path: str) -> np.ndarray:
     """A column in the trace's own type."""
+    import msgspec
     import pyarrow as pa
 
     spec, words = TABLES[table].columns[column], WORDS.get(f"{table}.{column}")
     try:
-        found = values if isinstance(values, pa.Array) else pa.array(values, _kind(table, column))
-    except (pa.ArrowException, OverflowError) as fault:
+        found = values if isinstance(values, pa.Array) else pa.array(_listed(values), _kind(table, column))
+    except (pa.ArrowException, OverflowError, msgspec.DecodeError, RecursionError) as fault:
         raise InputError(f"{path}: {table}.{column}: {str(fault).splitlines()[0]}") from None
     if words is None and not spec.text:
         absent = np.nan if spec.dtype.kind == "f" else spec.dtype.type(spec.absent).item()
