@@ -6,15 +6,21 @@ Every case is made from its format's name and a number, which a failure prints.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import random
 import signal
+import tarfile
+import tracemalloc
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sim import tracefile
@@ -23,9 +29,14 @@ from sim.trace import validate
 from tests import legacy, synthetic, timelines
 from trnprof import readers
 from trnprof.export import export
+from trnprof.readers import unpack
 
 SECONDS = 20
 """That no damaged file of some kilobytes may take."""
+TIMES, FLOOR = 4, 6 << 20
+"""Memory that a damaged file may take: so many times what it unpacks to, and so many bytes whatever its size."""
+MEASURED = 10
+"""Of so many cases the memory of one is measured; it makes Python several times slower."""
 
 
 def truncated(data: bytes, chance: random.Random) -> bytes:
@@ -72,10 +83,42 @@ def type_swapped(data: bytes, chance: random.Random) -> bytes:
     return json.dumps(document).encode()
 
 
-def exported(to: str) -> Callable[[Path], bytes]:
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("profile.json", data)
+    return out.getvalue()
+
+
+def tarred(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        member = tarfile.TarInfo("profile.json")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return gzip.compress(out.getvalue())
+
+
+def profile() -> bytes:
+    return json.dumps(legacy.document()).encode()
+
+
+def summary() -> bytes:
+    return json.dumps({"n_0": {"total_time": 3.2e-5, "hbm_read_bytes": 4, "instance_type": "trn2.48xlarge"}}).encode()
+
+
+def lines() -> bytes:
+    return b"name,start_us,duration_us,track\n" + b"".join(b"op%d,%d.5,1.25,%d\n" % (n, n, n % 3) for n in range(200))
+
+
+def exported(to: str, name: str = "made") -> Callable[[Path], bytes]:
     def make(folder: Path) -> bytes:
-        export(synthetic.attention(), to, folder / "made")
-        return (folder / "made").read_bytes()
+        export(synthetic.attention(), to, folder / name)
+        return (folder / name).read_bytes()
 
     return make
 
@@ -87,7 +130,14 @@ FILES: dict[str, tuple[Callable[[Path], bytes], int]] = {
     "perfetto sdk": (lambda _: timelines.sdk(), 2500),
     "perfetto compressed": (
         lambda _: timelines.packet(compressed=zlib.compress(timelines.sdk())) + timelines.sdk(), 1000),
-    "legacy": (lambda _: json.dumps(legacy.document()).encode(), 1200),
+    "legacy": (lambda _: profile(), 1200),
+    "legacy zstd": (lambda _: zstd(profile()), 300),
+    "legacy zip": (lambda _: zipped(profile()), 300),
+    "legacy tar.gz": (lambda _: tarred(profile()), 300),
+    "summary": (lambda _: summary(), 400),
+    "csv": (lambda _: lines(), 400),
+    "our csv": (exported("csv", "made.csv"), 300),
+    "our json": (exported("json"), 300),
     "our perfetto": (exported("perfetto"), 150),
     "our chrome": (exported("chrome"), 150),
 }  # fmt: skip
@@ -108,10 +158,25 @@ def in_time(case: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def check(path: Path, case: str) -> bool:
+@contextmanager
+def in_memory(most: int | None, case: str) -> Iterator[None]:
+    """Fail when Python and NumPy take more than so many bytes at once; None measures nothing."""
+    if most is None:
+        yield
+        return
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= most, f"{case}: {peak} bytes at once, {most} are allowed"
+
+
+def check(path: Path, case: str, most: int | None = None) -> bool:
     """Open a damaged file; whether it opened."""
     try:
-        with in_time(case):
+        with in_time(case), in_memory(most, case):
             trace = readers.open(path)
             validate(trace)
     except TrnprofError as fault:
@@ -135,10 +200,17 @@ def test_a_damaged_file_is_read_in_part_or_told_in_one_line(name: str, tmp_path:
     path = tmp_path / "damaged"
     kinds = (*BYTES, type_swapped) if whole[:1] in b"{[" else BYTES
     opened = 0
+    # What a reader loads the first time is not the file's.
+    path.write_bytes(whole)
+    readers.open(path)
+    with unpack.opened(path) as source:
+        size = len(source.rest())
     for seed in range(cases):
         kind = kinds[seed % len(kinds)]
-        path.write_bytes(kind(whole, random.Random(f"{name} {seed}")))
-        opened += check(path, f"{name}, {kind.__name__}, seed {seed}")
+        data = kind(whole, random.Random(f"{name} {seed}"))
+        path.write_bytes(data)
+        most = TIMES * max(len(data), size) + FLOOR if seed % MEASURED == 0 else None
+        opened += check(path, f"{name}, {kind.__name__}, seed {seed}", most)
     assert opened, "no damaged file opened: the mutations are too coarse to test anything"
 
 
@@ -150,10 +222,26 @@ def folders(root: Path) -> dict[str, Path]:
     for path in plain.iterdir():
         if path.name.startswith(("trnprof", "Trnprof")):
             path.unlink()
-    return {"ours": ours, "plain": plain}
+    export(synthetic.attention(), "csv", root / "csv")
+    return {"ours": ours, "plain": plain, "csv": root / "csv", "system": system(root / "system")}
 
 
-@pytest.mark.parametrize("name", ["ours", "plain"])
+def system(folder: Path) -> Path:
+    """A system profile."""
+    folder.mkdir()
+    events = [
+        {"id": n, "name": f"nrt_{n % 5}", "start_ts": 10 * n, "end_ts": 10 * n + 7, "duration_ns": 7,
+         "trace_event_source": "neuron_rt", "process_id": n % 2, "thread_id": n % 3, "flow_id": [str(n // 2)],
+         "extra_attributes_json": json.dumps({"n": n})}
+        for n in range(100)
+    ]  # fmt: skip
+    samples = [{"timestamp": n, "util_percent": n / 2, "cpu_id": "0"} for n in range(50)]
+    for name, rows in (("SystemProfileEvents", events), ("CpuUsage", samples)):
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["ours", "plain", "csv", "system"])
 def test_a_directory_with_a_damaged_table_is_read_or_told_in_one_line(name: str, tmp_path: Path) -> None:
     folder = folders(tmp_path)[name]
     files = sorted(path for path in folder.iterdir() if path.is_file())

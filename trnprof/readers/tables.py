@@ -7,7 +7,7 @@ the instructions alone. Text and enumerations are words, times ps.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from sim.errors import InputError
 from sim.trace import NONE, TABLES, Instructions, Meta, Strings, Table, Trace, validate
 from trnprof.readers.enumerations import WORDS
-from trnprof.readers.receipt import Receipt, total
+from trnprof.readers.receipt import Receipt, losses, total
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +105,7 @@ def _csv(data: bytes, name: str, path: str) -> dict[str, pa.Array]:
         )
     except pa.ArrowException as fault:
         raise InputError(f"{path}: damaged: {str(fault).splitlines()[0]}") from None
-    return {column: found[column].combine_chunks() for column in found.column_names}
+    return {name: column.combine_chunks() for name, column in zip(found.column_names, found.columns)}
 
 
 def _kind(table: str, column: str) -> Any:
@@ -116,19 +116,14 @@ def _kind(table: str, column: str) -> Any:
 
 
 def _trace(tables: Mapping[str, Mapping[str, Any]], meta: Mapping[str, Any], path: str) -> Trace:
-    from sim.tracefile import stored_meta
-
     unknown = tables.keys() - TABLES.keys()
     if unknown:
-        raise InputError(f"{path}: no table {', '.join(sorted(unknown))} in a trace")
+        raise InputError(f"{path}: no table {_listing(unknown)} in a trace")
     strings = Strings()
     made = {name: _table(name, columns, strings, path) for name, columns in tables.items()}
     if "instructions" not in made:
         raise InputError(f"{path}: a trace without the table instructions")
-    try:
-        trace = Trace(stored_meta(dict(meta)), strings, **made)
-    except (KeyError, TypeError, ValueError) as fault:
-        raise InputError(f"{path}: the meta is damaged: {type(fault).__name__} {fault}") from None
+    trace = Trace(_meta(meta, path), strings, **made)
     try:
         validate(trace)
     except InputError as fault:
@@ -136,11 +131,27 @@ def _trace(tables: Mapping[str, Mapping[str, Any]], meta: Mapping[str, Any], pat
     return trace
 
 
+def _listing(names: Iterable[str]) -> str:
+    """Names from a file, in one line."""
+    return ", ".join(" ".join(name.split())[:80] for name in sorted(names)[:8])
+
+
+def _meta(fields: Mapping[str, Any], path: str) -> Meta:
+    import msgspec
+
+    try:
+        meta = msgspec.convert(dict(fields), Meta)
+        losses(meta.receipt)
+    except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise InputError(f"{path}: the meta is damaged: {' '.join(str(fault).split())[:200]}") from None
+    return meta
+
+
 def _table(name: str, columns: Mapping[str, Any], strings: Strings, path: str) -> Table:
     kind = TABLES[name]
     unknown = columns.keys() - kind.columns.keys()
     if unknown:
-        raise InputError(f"{path}: no column {', '.join(sorted(unknown))} in {name}")
+        raise InputError(f"{path}: no column {_listing(unknown)} in {name}")
     made = {column: _column(name, column, columns[column], strings, path) for column in columns}
     rows = {len(values) for values in made.values()}
     if len(rows) > 1:
