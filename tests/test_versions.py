@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from sim import tracefile
+from sim.errors import InputError
 from sim.explorer.columns import schema
 from sim.trace import Engine, Trace, validate
 from tests import legacy
@@ -248,3 +251,63 @@ def test_a_system_profile_opens_as_a_timeline(tmp_path: Path) -> None:
     assert account["reasons"] == {"end before they start": 1, "have no time": 1}
     assert trace.receipt["left"] == {"Warning": 1}
     validate(trace)
+
+
+@pytest.fixture
+def tree(folder: Path, tmp_path: Path) -> Path:
+    """Three ranks of one execution, the last with a core more and another kernel's start."""
+    root = tmp_path / "tree"
+    for rank in (10, 2, 0):
+        shutil.copytree(folder, root / f"rank_{rank}" / "small@latest")
+    return root
+
+
+def test_ranks_below_a_folder_open_as_one_trace(folder: Path, tree: Path) -> None:
+    one, all_ = readers.open(folder), readers.open(tree)
+    validate(all_)
+    assert all_.meta.cores == 3
+    assert len(all_.instructions) == 3 * len(one.instructions)
+    regions = all_.regions
+    roots = [all_.text(regions, "name", row) for row in range(len(regions)) if regions.parent[row] < 0]
+    assert roots == ["rank 0", "rank 2", "rank 10"]
+    for core in range(3):
+        rows = np.flatnonzero(all_.instructions.core == core)
+        place = dict(zip(rows.tolist(), range(len(rows))))
+        for name in ("start_ps", "end_ps", "engine", "wait", "flops"):
+            assert all_.instructions.column(name)[rows].tolist() == one.instructions.column(name).tolist(), name
+        for name in ("opcode", "operands", "source"):
+            assert [all_.text(all_.instructions, name, row) for row in rows] == [
+                one.text(one.instructions, name, row) for row in range(len(rows))]  # fmt: skip
+        waits = all_.instructions.wait_for[rows].tolist()
+        assert [place.get(row, -1) for row in waits] == one.instructions.wait_for.tolist()
+        mine = np.flatnonzero(np.isin(all_.edges.waiter, rows))
+        edges = zip(all_.edges.signaler[mine].tolist(), all_.edges.waiter[mine].tolist())
+        own = zip(one.edges.signaler.tolist(), one.edges.waiter.tolist())
+        assert sorted((place[a], place[b]) for a, b in edges) == sorted(own)
+        moved = np.flatnonzero(all_.transfers.core == core)
+        assert [place.get(row, -1) for row in all_.transfers.instruction[moved].tolist()] == (
+            one.transfers.instruction.tolist())  # fmt: skip
+    assert all(all_.packets.core == all_.transfers.core[all_.packets.transfer])
+    account, single = (trace.receipt["tables"]["Instruction"] for trace in (all_, one))
+    assert account["balanced"]
+    assert (account["rows"], account["shown_ps"]) == (3 * single["rows"], 3 * single["shown_ps"])
+    assert any("3 ranks (0, 2, 10)" in note for note in all_.meta.notes)
+    assert summarize(all_)["hbm_read_bytes"] == 3 * summarize(one)["hbm_read_bytes"]
+
+
+def test_a_damaged_row_of_one_rank_is_counted_in_the_whole(tree: Path) -> None:
+    def spoil(found: pa.Table) -> pa.Table:
+        ends = [0, *found.column(END).to_pylist()[1:]]
+        return found.set_column(found.column_names.index(END), END, pa.array(ends, pa.int64()))
+
+    change(tree / "rank_2" / "small@latest", "Instruction", spoil)
+    account = readers.open(tree).receipt["tables"]["Instruction"]
+    assert (account["rows"], account["shown"], account["quarantined"], account["balanced"]) == (27, 26, 1, True)
+
+
+def test_several_executions_of_a_rank_ask_which(folder: Path, tmp_path: Path) -> None:
+    for name in ("rank_0_exec_1", "rank_0_exec_2", "rank_1_exec_1"):
+        shutil.copytree(folder, tmp_path / "tree" / name)
+    with pytest.raises(InputError, match=r"holds 3 traces \(open one of: .*rank_0_exec_1, .*rank_0_exec_2"):
+        readers.open(tmp_path / "tree")
+    assert len(readers.open(tmp_path / "tree" / "rank_0_exec_2").instructions) == 9

@@ -17,6 +17,7 @@ from trnprof.readers import (
     explorer,
     legacy,
     perfetto,
+    ranks,
     summaries,
     tables,
     unpack,
@@ -113,7 +114,7 @@ def _open_archive(path: Path, folder: Path) -> Trace:
 
 
 def trace_folder(path: Path) -> Path:
-    """The one directory with tables, here or below.
+    """The one directory with tables, here or below; or one with a profile a rank below it.
 
     errors : InputError where there is none, or there are several
     """
@@ -124,6 +125,8 @@ def trace_folder(path: Path) -> Path:
         has = sorted(entry.name for entry in path.iterdir())
         inside = f"it has {', '.join(has[:5])}{'…' if len(has) > 5 else ''}" if has else "it is empty"
         raise InputError(f"{path}: a directory without profile tables; {inside}", remedy=f"what opens: {SUPPORTED}")
+    if ranks.ranks_of(path, found):
+        return path
     if len(found) > 1:
         names = ", ".join(str(place) for place in found[:8])
         raise InputError(f"{path}: holds {len(found)} traces", remedy=f"open one of: {names}")
@@ -131,7 +134,11 @@ def trace_folder(path: Path) -> Path:
 
 
 def read_folder(path: Path) -> Trace:
-    """The trace of a directory with tables."""
+    """The trace of a directory with tables, or of the ranks below it."""
+    below = _trace_directories(path)
+    numbers = ranks.ranks_of(path, below)
+    if numbers:
+        return ranks.join([read_folder(folder) for folder in below], numbers, str(path))
     if (path / INDEX).exists():
         return tracefile.read(path)
     if tables.is_folder(path):
