@@ -104,7 +104,7 @@ def _lists_events(path: Path) -> bool:
 def _open_archive(path: Path, folder: Path) -> Trace:
     """The trace in an unpacked archive: its tables, or its only file."""
     files = [entry for entry in sorted(folder.rglob("*")) if entry.is_file()]
-    if len(files) == 1 and not _trace_directories(folder):
+    if len(files) == 1 and not trace_folders(folder):
         trace = read_file(files[0])
     elif files:
         trace = read_folder(trace_folder(folder))
@@ -118,7 +118,7 @@ def trace_folder(path: Path) -> Path:
 
     errors : InputError where there is none, or there are several
     """
-    found = _trace_directories(path)
+    found = trace_folders(path)
     if not found and (tables.is_folder(path) or explorer.csv_tables(path)):
         return path
     if not found:
@@ -135,7 +135,7 @@ def trace_folder(path: Path) -> Path:
 
 def read_folder(path: Path) -> Trace:
     """The trace of a directory with tables, or of the ranks below it."""
-    below = _trace_directories(path)
+    below = trace_folders(path)
     numbers = ranks.ranks_of(path, below)
     if numbers:
         return ranks.join([read_folder(folder) for folder in below], numbers, str(path))
@@ -147,7 +147,7 @@ def read_folder(path: Path) -> Trace:
     return explorer.read_csv(spread, str(path)) if spread else explorer.read(path)
 
 
-def _trace_directories(path: Path, depth: int = 0) -> list[Path]:
+def trace_folders(path: Path, depth: int = 0) -> list[Path]:
     """Directories with tables: this one, else those below it (`profiles/global/<name>@latest`)."""
     entries = sorted(path.iterdir())
     if any(entry.name == INDEX or TABLE_FILE.match(entry.name) for entry in entries):
@@ -155,4 +155,4 @@ def _trace_directories(path: Path, depth: int = 0) -> list[Path]:
     if depth == _DEPTH:
         return []
     below = (entry for entry in entries if entry.is_dir() and not entry.is_symlink() and entry.name[0] != ".")
-    return [found for entry in below for found in _trace_directories(entry, depth + 1)]
+    return [found for entry in below for found in trace_folders(entry, depth + 1)]
