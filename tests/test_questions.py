@@ -177,6 +177,9 @@ def test_a_neff_that_unpacks_without_end_is_given_up(tmp_path: Path, monkeypatch
         (gzip.compress(timelines.sdk()), "gzip of a Perfetto trace"),
         (b"PAR1\0", "a Parquet table"),
         (b"{}", "JSON"),
+        (b'{"n_0": {"total_time": 1}}', "a profile's summary as JSON"),
+        (b"total_time 1\nhbm_read_bytes 2\nhbm_write_bytes 3\n", "a profile's summary as text"),
+        (b"name,ts\na,1\n", "CSV with 2 columns: name, ts"),
         (b"\0\1\2", "not a format known here"),
     ],
 )

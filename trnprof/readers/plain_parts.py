@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from sim.errors import InputError
-from trnprof.readers import captures, unpack
+from trnprof.readers import captures, csvfile, summaries, tables, unpack
 from trnprof.readers.chrome_events import is_chrome
 from trnprof.readers.perfetto import is_perfetto
 
@@ -91,8 +91,15 @@ def _kind(head: bytes) -> str:
     if is_perfetto(head):
         return "a Perfetto trace"
     if head.lstrip()[:1] in (b"{", b"["):
-        return "a Chrome trace" if is_chrome(head) else "JSON"
-    return "not a format known here"
+        if is_chrome(head):
+            return "a Chrome trace"
+        if tables.is_json(head):
+            return "a trace that trnprof wrote as JSON"
+        return "a profile's summary as JSON" if summaries.is_json(head) else "JSON"
+    names = csvfile.header(head)
+    if names:
+        return f"CSV with {len(names)} columns: {', '.join(names)[:200]}"
+    return "a profile's summary as text" if summaries.is_text(head) else "not a format known here"
 
 
 def _directory(place: Path) -> Inspection:
