@@ -10,6 +10,7 @@
 
   /** Size a canvas for the screen's pixels and return a context in CSS pixels. */
   function surface(canvas, w, h) {
+    if (canvas.pen) { canvas.pen.font = FONT; canvas.pen.textBaseline = "middle"; return canvas.pen; }
     const dpr = window.devicePixelRatio || 1, width = Math.round(w * dpr), height = Math.round(h * dpr);
     if (canvas.width !== width || canvas.height !== height) {
       canvas.width = width; canvas.height = height; canvas.style.height = `${h}px`;
@@ -49,6 +50,7 @@
   const TILES = new Map();
   /** Hatch tiles: the second channel beside colour. */
   function tile(g, kind, stroke) {
+    if (g.pattern) return g.pattern(kind, stroke);
     const key = `${kind}|${stroke}`;
     if (TILES.has(key)) return TILES.get(key);
     const s = 6, k = 2, c = document.createElement("canvas"), x = c.getContext("2d");

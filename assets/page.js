@@ -1,7 +1,7 @@
 "use strict";
 // The page around the timeline: state in the address, keys, pointer, selection. Dash fills the panel; this asks it to.
 (() => {
-  const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory"], STAY = ["source", "engines", "memory"], PAGES = ["roofline", "compare", "whatif"];
+  const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory"], STAY = ["source", "engines", "memory"], PAGES = ["roofline", "compare", "whatif", "listing"];
   const ADDRESS_MS = 200, SEARCH_MS = 120;
   let tl = null, start = null, st = null, drag = null, query = "", numbering = "", opened = null, addressed = 0, searching = 0;
   const pointers = new Map();
@@ -14,7 +14,7 @@
     const quiet = start.tracks.filter(t => t.quiet).map(t => t.group);
     st = {
       theme: h.get("theme") || localStorage.getItem("trnprof.theme") || "", colour: start.colours.includes(h.get("colour")) ? h.get("colour") : "engine", only: pair("only") || [],
-      tab: TABS.includes(h.get("tab")) ? h.get("tab") : "instruction", page: PAGES.includes(h.get("page")) ? h.get("page") : "", other: h.get("with") || "", wish: h.get("set") || "", at: null,
+      tab: TABS.includes(h.get("tab")) ? h.get("tab") : "instruction", page: PAGES.includes(h.get("page")) ? h.get("page") : "", other: h.get("with") || "", first: 0, wish: h.get("set") || "", at: null,
       row: /^\d+$/.test(h.get("sel") || "") ? +h.get("sel") : -1, transfer: /^\d+$/.test(h.get("dma") || "") ? +h.get("dma") : -1,
       area: two("area"), title: h.get("title") || "", view: two("t"), gap: null, panel: h.get("panel") !== "0",
       closed: h.has("closed") ? set(h.get("closed")) : new Set(quiet), hidden: set(h.get("hidden")), pinned: set(h.get("pinned")),
@@ -56,7 +56,7 @@
     trnprof.compare.close();
     if (box.hidden) { tl.relayout(); tl.request(); return; }
     const side = innerWidth > 760 ? 372 + 40 : 24;
-    send("chart", { data: { page: st.page, other: st.other, wish: st.wish, trace: start.name, theme: theme(), area: st.area?.map(Math.round) || null, width: Math.max(280, innerWidth - side), height: Math.max(320, Math.min(640, innerHeight - 250)) } });
+    send("chart", { data: { page: st.page, other: st.other, wish: st.wish, first: st.first, view: tl.view.map(Math.round), trace: start.name, theme: theme(), area: st.area?.map(Math.round) || null, width: Math.max(280, innerWidth - side), height: Math.max(320, Math.min(640, innerHeight - 250)) } });
   }
 
   // --- theme --------------------------------------------------------------------------------------------------------
@@ -194,9 +194,9 @@
     colour: () => colour(start.colours[(start.colours.indexOf(st.colour) + 1) % start.colours.length]), only: () => only(trnprof.legend.next(tl.only)), everything: () => only([]),
     commands: () => trnprof.commands.open(start.commands, action => ACT[action](), () => tl.canvas.focus()),
     panel: () => { st.panel = !st.panel; ask(); tl.relayout(); gutter(); tl.request(); remember(); },
-    roofline: () => turn("roofline"), compare: () => turn("compare"), what_if: () => turn("whatif"),
+    roofline: () => turn("roofline"), compare: () => turn("compare"), what_if: () => turn("whatif"), listing: () => { st.first = 0; turn("listing"); },
     run_what_if: () => trnprof.suppose.run(tl, wished), cancel_what_if: () => trnprof.suppose.cancel(tl), theme: nextTheme, help: () => { $("#help").hidden = !$("#help").hidden; },
-    copy: () => copyText(tl.chosen && JSON.stringify(tl.chosen, null, 1), "card copied"), export: save, link: () => { write(); copyText(location.href, "link copied"); },
+    copy: () => copyText(tl.chosen && JSON.stringify(tl.chosen, null, 1), "card copied"), export: () => trnprof.save.png(tl), export_svg: () => trnprof.save.svg(tl), export_csv: () => trnprof.save.csv(tl), link: () => { write(); copyText(location.href, "link copied"); },
     back: () => { st.page = ""; askChart(); remember(); }, close_help: () => { $("#help").hidden = true; },
   };
   for (const [k, tab] of TABS.entries()) ACT[`tab_${k + 1}`] = () => { st.tab = tab; st.panel = true; ask(); remember(); };
@@ -260,17 +260,6 @@
     if (!text) return at("nothing is selected");
     if (!navigator.clipboard) return at("this address has no clipboard: browsers give it to localhost and https");
     navigator.clipboard.writeText(text).then(() => at(done), () => at("the browser refused the clipboard"));
-  }
-  /** The picture as it is seen: overview, ruler and tracks, with the names of the tracks. */
-  function save() {
-    const dpr = window.devicePixelRatio || 1, g0 = $("#gutter").clientWidth, h = 24 + tl.height, c = document.createElement("canvas");
-    c.width = (g0 + tl.w) * dpr; c.height = h * dpr;
-    const g = c.getContext("2d"), P = tl.P; g.scale(dpr, dpr); g.fillStyle = P.bg; g.fillRect(0, 0, g0 + tl.w, h);
-    g.drawImage(tl.ruler, g0, 0, tl.w, 24); g.drawImage(tl.canvas, g0, 24, tl.w, tl.height);
-    g.font = trnprof.ink.FONT; g.textBaseline = "middle"; g.fillStyle = P.text;
-    for (const r of tl.rows) g.fillText(r.name, r.kind === "group" ? 6 : 16, 24 + r.y + r.h / 2, g0 - 20);
-    g.fillStyle = P["text-3"]; g.fillText(`${start.title}, ${start.estimated ? "emulated" : "captured"}`, 6, 12, g0 - 10);
-    c.toBlob(blob => { const a = document.createElement("a"); a.href = URL.createObjectURL(blob); a.download = `${start.name}.png`; a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 5000); });
   }
 
   // --- pointer ----------------------------------------------------------------------------------------------------------------
@@ -371,13 +360,16 @@
 
   // --- the document: once, whatever page is shown --------------------------------------------------------------------------------
   document.addEventListener("click", e => {
-    const b = e.target.closest("[data-act],[data-tab],[data-go],[data-goto],[data-colour],[data-only],[data-fold],[data-transfer],[data-t0],[data-with],[data-wish],[data-memory]");
+    const b = e.target.closest("[data-act],[data-tab],[data-go],[data-goto],[data-colour],[data-only],[data-fold],[data-transfer],[data-t0],[data-with],[data-wish],[data-memory],[data-first]");
     if (!b || !tl) return;
     const d = b.dataset;
     if (d.act === "close_help" && e.target.closest(".dialog")) return;
     if (d.act) ACT[d.act]?.();
     if (d.tab) { st.tab = d.tab; ask(); remember(); }
     if (d.rows) marked(d.rows.split(",").map(Number));
+    b.closest("details.traces")?.removeAttribute("open");
+    if (d.first) { st.first = +d.first; askChart(); }
+    if ((d.go || d.transfer) && st.page === "listing") ACT.back();
     if (d.go && +d.go >= 0) pick(+d.go, !!d.keep || !!d.rows);
     if (d.goto) gotoText(d.goto);
     if (d.with !== undefined) { st.other = d.with; st.page = "compare"; askChart(); remember(); }

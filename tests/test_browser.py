@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -366,6 +367,42 @@ def test_the_palette_runs_any_command_of_the_table(screen):
     tab.page.keyboard.type("contrast")
     tab.press("Enter")
     tab.until("document.documentElement.dataset.theme === 'contrast'")
+
+
+def test_the_timeline_has_a_twin_of_rows_that_leads_back(screen):
+    tab = screen(f"#t={14 * US},{21 * US}")
+    tab.press("L")
+    tab.page.wait_for_selector("#listing tbody tr")
+    titles = tab.page.locator("#listing tbody button.link").all_inner_texts()
+    rows = Session(attention()).listing(14 * US, 21 * US).rows
+    assert titles == [row.title for row in rows]
+    assert tab.page.inner_text("#listing [role=status]") == f"{len(rows)} in view"
+    assert [tab.page.get_attribute("#listing th >> nth=0", name) for name in ("scope",)] == ["col"]
+    tab.page.focus("#listing tbody tr:has-text('ACTIVATE exp') button.link")
+    tab.press("Enter")
+    tab.chosen(6)
+    assert tab.page.is_visible("main")
+    assert "ACTIVATE exp" in tab.value("document.querySelector('#live').textContent")
+
+
+def test_what_is_seen_is_saved_as_png_svg_and_csv(screen):
+    tab = screen("?trace=hostile")
+    saved = {}
+    for text in ("Picture, PNG", "Picture, SVG", "Rows in view, CSV"):
+        tab.page.click("summary:has-text('Save')")
+        with tab.page.expect_download() as download:
+            tab.page.click(f".menu button:has-text('{text}')")
+        saved[text] = Path(download.value.path()).read_bytes()
+    assert saved["Picture, PNG"].startswith(b"\x89PNG")
+    root = ET.fromstring(saved["Picture, SVG"])
+    words = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"TensorE array", "ScalarE", "Counters"} <= set(words)
+    assert HOSTILE.encode() not in saved["Picture, SVG"], "names are text, not markup"
+    assert "captured on trn2" in root[0].text
+    session = Session(attention(names={"MATMUL": HOSTILE, "ACTIVATE": "\u202e" + "A" * 10_000}))
+    view = [round(t) for t in tab.view]
+    assert saved["Rows in view, CSV"].decode() == "".join(session.written(*view))
+    assert tab.value("document.documentElement.dataset.theme") == "dark"
 
 
 def test_goto_and_find_track(screen):

@@ -21,7 +21,7 @@ from sim.trace import Trace
 from tests.handmade import make, vector
 from tests.synthetic import attention
 from trnprof.tui import actions, ink, run
-from trnprof.tui.app import KEYS, TerminalApp
+from trnprof.tui.app import KEYS, OWN, TerminalApp
 from trnprof.view import Session
 from trnprof.view.colours import COLOURS
 from trnprof.view.keys import commands_of, keys_of
@@ -157,10 +157,10 @@ def test_captured_and_estimated_data_are_told_apart_in_words():
 # --- keys ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_key_of_the_table_does_something_here():
-    of_the_app = {"quit", "theme", "copy", "export"}
-    for key in keys_of("terminal"):
-        assert key.action in actions.ACTIONS or key.action in of_the_app, key.action
+def test_every_command_of_the_table_does_something_here():
+    for key in commands_of("terminal"):
+        own = key.action.startswith("theme_") or hasattr(TerminalApp, f"action_{OWN.get(key.action)}")
+        assert key.action in actions.ACTIONS or own, key.action
         assert all(KEYS[name] == key.action for name in key.terminal)
 
 
@@ -322,6 +322,32 @@ def test_colon_lists_every_command_and_runs_the_chosen_one():
     none = press("colon", *typed("no such thing"))
     assert "no command says that" in screen(none)
     assert state(press("colon", *typed("opcode"), "escape")).colour == "engine"
+
+
+def test_what_is_in_view_is_listed_and_leads_back():
+    listed = press("L")
+    assert state(listed).screen == "listing"
+    assert "In view," in screen(listed)
+    assert "LDWEIGHTS" in screen(listed)
+    rows = small().listing(state(listed).t0, state(listed).t1).rows
+    moved = press("L", "up", "up", "up", "up", "down", "down")
+    assert state(moved).item == 2
+    chosen = press("L", *["up"] * 20, "down", "down", "enter")
+    kind = "row" if rows[2].kind == "instruction" else "transfer"
+    assert (state(chosen).screen, getattr(state(chosen), kind)) == ("timeline", rows[2].row)
+    assert state(press("L", "escape")).screen == "timeline"
+
+
+def test_rows_in_view_are_saved_as_csv(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def script(app: TerminalApp, pilot: Pilot) -> None:
+        await pilot.press("E")
+        await until(pilot, lambda: "saved" in state(app).note)
+
+    app = drive(script)
+    saved = (tmp_path / "trnprof-attention.csv").read_text(encoding="utf-8")
+    assert saved == "".join(small().written(state(app).t0, state(app).t1)).replace("\r\n", "\n")
 
 
 def test_number_keys_open_the_tabs_and_backslash_takes_the_panel_away():

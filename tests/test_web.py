@@ -136,6 +136,15 @@ def test_the_legend_is_that_of_the_session_and_narrows_a_frame(client, library):
     assert client.get(f"/trace/kernel/frame?{query}&only=x").status_code == 400
 
 
+def test_what_is_in_view_is_a_table_and_a_file(client, library):
+    session, span = library.session("kernel"), f"t0={14 * US}&t1={20 * US}"
+    assert client.get(f"/trace/kernel/listing?{span}").json == session.listing(14 * US, 20 * US).to_json()
+    answer = client.get(f"/trace/kernel/view.csv?{span}")
+    assert answer.text == "".join(session.written(14 * US, 20 * US))
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="kernel.csv"'
+    assert client.get("/trace/kernel/view.csv?t0=a&t1=2").status_code == 400
+
+
 def test_search_and_goto(client):
     found = client.get("/trace/kernel/search?q=matmul").get_json()
     assert (found["count"], found["rows"], found["starts"][0]) == (3, [3, 4, 7], 15 * US)

@@ -269,6 +269,12 @@ def _set(**changes: object) -> Action:
     return lambda scene, cells: replace(scene.state, **changes)
 
 
+def _listing(scene: Scene, cells: int) -> State:
+    """The table of what is in view, at the selected row where it is among them."""
+    session, state = scene.session, scene.state
+    return replace(state, screen="listing", item=session.place(state.t0, state.t1, max(state.since, state.t0)))
+
+
 def _only(scene: Scene, cells: int) -> State:
     """The next colour of the legend alone, after the last all of them."""
     state = scene.state
@@ -314,6 +320,7 @@ ACTIONS: dict[str, Action] = {
     "everything": _set(only=(), note="all colours"),
     "commands": _set(overlay="commands", entry="", choice=0),
     "panel": lambda scene, cells: replace(scene.state, panel=not scene.state.panel),
+    "listing": _listing,
     "roofline": _set(screen="roofline", dot=0),
     "what_if": _set(overlay="what_if", entry=""),
     "compare": _set(overlay="compare", entry=""),

@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, choices, errands, export, kept, layout, pages, pointer, prompts
+from trnprof.tui import actions, choices, errands, export, kept, layout, listed, pages, pointer, prompts
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
 from trnprof.tui.screen import Picture, Scene
@@ -43,8 +43,12 @@ KEYS = {name: key.action for key in keys_of("terminal") for name in key.terminal
 """The action of each key, by Textual's name of it."""
 
 
-OWN = {"quit": "leave", "theme": "theme", "copy": "copy", "export": "export"}
+OWN = {"quit": "leave", "theme": "theme", "copy": "copy", "export": "export", "export_csv": "export_rows"}
 """Commands that are more than a change of the state."""
+
+
+LISTED = (*listed.STEPS, "pagedown", "pageup", "enter")
+"""Keys of the page of rows."""
 
 
 class Opened(Message):
@@ -270,6 +274,8 @@ class TerminalApp(App[int]):
             self.become(prompts.scroll_help(state, event.key, action))
         elif state.screen == "roofline" and event.key in ("tab", "shift+tab", "enter", "up", "down"):
             self.become(prompts.choose_dot(self.scene, event.key))
+        elif state.screen == "listing" and event.key in LISTED:
+            self.become(listed.press(self.scene, event.key))
         elif state.screen == "what_if" and event.key == "enter":
             self._compare_wish()
         elif choices.offered(self.scene, event.key):
@@ -364,11 +370,20 @@ class TerminalApp(App[int]):
         if self.picture is None:
             return
         try:
-            path = export.save(self.picture.canvas, self.scene.session.meta, Path.cwd())
+            path = export.save(self.picture.canvas, self.scene.session, Path.cwd())
         except OSError as fault:
             self.note(f"not saved: {fault.strerror or fault}")
         else:
             self.note(f"saved {path.name}")
+
+    def action_export_rows(self) -> None:
+        """Of the selected area, else of what is in view; beside the screen, for there may be many."""
+        session, state = self.scene.session, self.scene.state
+        errands.write_rows(self, session, state.area or (state.t0, state.t1))
+        self.note("writing the rows in view")
+
+    def on_noted(self, message: errands.Noted) -> None:
+        self.note(message.text)
 
     # --- searching ------------------------------------------------------------------------------------------------
 

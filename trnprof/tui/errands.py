@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from sim.errors import TrnprofError
+from trnprof.tui import export
 from trnprof.tui.wishes import Wish
 from trnprof.view import Session
 from trnprof.view.interruptible import Cancelled
@@ -49,6 +50,27 @@ class Beside(Message):
     def __init__(self, name: str, session: Session | None, fault: str = ""):
         super().__init__()
         self.name, self.session, self.fault = name, session, fault
+
+
+class Noted(Message):
+    """Something is done, or why it is not."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.text = text
+
+
+def write_rows(app: TerminalApp, session: Session, span: tuple[int, int]) -> None:
+    """Write what lies in a stretch of time into the folder where the user is."""
+
+    def job() -> None:
+        try:
+            said = f"saved {export.save_rows(session, span, Path.cwd()).name}"
+        except OSError as fault:
+            said = f"not saved: {fault.strerror or fault}"
+        app.post_message(Noted(said))
+
+    app.beside(job)
 
 
 def find_out(app: TerminalApp, tab: str) -> None:

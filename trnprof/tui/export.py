@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from trnprof import __version__
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Inkwell
 from trnprof.tui.screen import Scene
 from trnprof.tui.state import NONE
 from trnprof.tui.svg import svg
-from trnprof.view.records import Facts
+from trnprof.view import Session
 
 
 def card(scene: Scene) -> dict[str, Any] | None:
@@ -30,17 +30,23 @@ def card(scene: Scene) -> dict[str, Any] | None:
     return session.card(state.row).to_json() if state.row != NONE else None
 
 
-def save(canvas: Canvas, meta: Facts, folder: Path) -> Path:
+def save(canvas: Canvas, session: Session, folder: Path) -> Path:
     """Write the screen as SVG in the light theme under a name that is not taken yet; returns its path."""
-    caption = (
-        f"{meta.title}, {meta.mark} on {meta.device}; {meta.counted}; {Path(meta.source).name}; trnprof {__version__}"
-    )
-    text = svg(canvas, Inkwell("light", "truecolor"), meta.title, caption)
-    stem = re.sub(r"[^\w.-]+", "-", meta.title, flags=re.ASCII).strip("-.")[:60] or "trace"
-    path = _reserved(folder, f"trnprof-{stem}")
-    fresh = path.with_suffix(".svg.part")
+    text = svg(canvas, Inkwell("light", "truecolor"), session.meta.title, session.caption)
+    return _write([text], _reserved(folder, session, "svg"))
+
+
+def save_rows(session: Session, span: tuple[int, int], folder: Path) -> Path:
+    """Write what lies in a stretch of time as CSV; returns its path."""
+    return _write(session.written(*span), _reserved(folder, session, "csv"))
+
+
+def _write(parts: Iterable[str], path: Path) -> Path:
+    """All of it or nothing."""
+    fresh = path.with_name(f"{path.name}.part")
     try:
-        fresh.write_text(text, encoding="utf-8")
+        with fresh.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(parts)
         os.replace(fresh, path)
     except OSError:
         path.unlink(missing_ok=True)
@@ -48,10 +54,11 @@ def save(canvas: Canvas, meta: Facts, folder: Path) -> Path:
     return path
 
 
-def _reserved(folder: Path, stem: str) -> Path:
+def _reserved(folder: Path, session: Session, ending: str) -> Path:
     """A new empty file, numbered where the name is taken."""
+    name = re.sub(r"[^\w.-]+", "-", session.meta.title, flags=re.ASCII).strip("-.")[:60] or "trace"
     for number in count(1):
-        path = folder / (f"{stem}.svg" if number == 1 else f"{stem}-{number}.svg")
+        path = folder / (f"trnprof-{name}.{ending}" if number == 1 else f"trnprof-{name}-{number}.{ending}")
         try:
             path.touch(exist_ok=False)
         except FileExistsError:

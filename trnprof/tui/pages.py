@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from trnprof.tui import ink, overlays, pairs, roofline, screen, wishes
+from trnprof.tui import ink, listed, overlays, pairs, roofline, screen, wishes
 from trnprof.tui.canvas import Canvas, clipped
 from trnprof.tui.screen import Picture, Scene
 
@@ -23,6 +23,8 @@ def page(scene: Scene, width: int, height: int) -> Picture:
             roofline.screen(picture.canvas, scene.session.roofline(), scene.session.dots(), state.dot, 1)
         elif state.screen == "compare" and scene.other is not None:
             pairs.page(picture.canvas, scene)
+        elif state.screen == "listing":
+            listed.page(picture.canvas, scene)
         elif scene.wish is not None:
             wishes.page(picture.canvas, scene.session, scene.wish, state.item)
     if picture.shape.too_small:

@@ -19,7 +19,7 @@ ZOOM = 0.7
 PAN, PAN_FAR = 0.15, 0.6
 """Share of the window that one key moves."""
 
-Screen = Literal["timeline", "roofline", "compare", "what_if"]
+Screen = Literal["timeline", "roofline", "compare", "what_if", "listing"]
 Overlay = Literal["", "help", "commands", "search", "goto", "track", "what_if", "compare"]
 
 

@@ -71,6 +71,7 @@ KEYS: tuple[Key, ...] = (
     Key("tab_8", ("8",), ("8",), "Show", "critical path", ("8",)),
     Key("tab_9", ("9",), ("9",), "Show", "memory map", ("9",)),
     Key("panel", ("\\",), ("\\",), "Show", "panel on, off", ("backslash",)),
+    Key("listing", ("L",), ("L",), "Show", "what is in view as a table", ("L",)),
     Key("roofline", ("o",), ("o",), "Show", "roofline, whole page", ("o",)),
     Key("compare", ("=",), ("=",), "Show", "compare", ("equals_sign",)),
     Key("what_if", ("i",), ("i",), "Show", "what-if", ("i",)),
@@ -79,6 +80,8 @@ KEYS: tuple[Key, ...] = (
     Key("help", ("?",), ("?",), "Show", "this table", ("question_mark",)),
     Key("copy", ("y",), ("y",), "Take", "copy the card as JSON", ("y",)),
     Key("export", ("e",), ("e",), "Take", "save the picture", ("e",)),
+    Key("export_svg", (), (), "Take", "save the picture as SVG", views=("web",)),
+    Key("export_csv", ("E",), ("E",), "Take", "save what is in view as CSV", ("E",)),
     Key("link", ("l",), ("l",), "Take", "copy a link to this view", ("l",), ("web",)),
     Key("quit", ("q",), ("q",), "Take", "quit", ("q",), ("terminal",)),
 )

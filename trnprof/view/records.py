@@ -501,6 +501,43 @@ class Dot(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ListingRow(Record):
+    """An instruction or a transfer as a row of a table."""
+
+    kind: str
+    """instruction or transfer"""
+    row: int
+    """Of the table of its kind."""
+    id: str
+    title: str
+    engine: str
+    """Of a transfer its queue."""
+    colour: int
+    core: int
+    start_ps: int
+    end_ps: int
+    start: str
+    took: str
+    region: str
+    source: str
+    bytes: int | None
+    """Of a transfer."""
+    operands: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Record):
+    """A page of what lies in a stretch of time, in order of start."""
+
+    rows: tuple[ListingRow, ...]
+    first: int
+    """Number of the first row, from 0."""
+    count: int
+    """Of all pages."""
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class AreaCard(Record):
     """A stretch of time that was selected."""
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from sim.errors import UsageError
 from sim.trace import NONE, Arrays, Engine, Trace
+from trnprof import __version__
 from trnprof.compare import compare
 from trnprof.machine import Machine, machine
 from trnprof.missing import missing
 from trnprof.regions import window as kernel_window
 from trnprof.roofline import Chart, chart
 from trnprof.view import format as words
-from trnprof.view import search
+from trnprof.view import listing, search
 from trnprof.view.answers import answer, known
 from trnprof.view.cards import Cards
 from trnprof.view.code import SourceFile, source_files
@@ -37,6 +38,7 @@ from trnprof.view.records import (
     GapCard,
     Hits,
     LegendRow,
+    Listing,
     Overview,
     RegionRow,
     SourceRow,
@@ -146,6 +148,14 @@ class Session:
             findings=tuple(words.plain(finding.sentence, 400) for finding in meta.findings),
             missing=missing(self.trace),
         )
+
+    @cached_property
+    def caption(self) -> str:
+        """What a picture that leaves the screen says of itself."""
+        meta = self.meta
+        source = Path(self.trace.meta.source).name
+        parts = (f"{meta.title}, {meta.mark} on {meta.device}", meta.counted, words.plain(source, 80))
+        return "; ".join((*filter(None, parts), f"trnprof {__version__}"))
 
     @property
     def supposition(self) -> bool:
@@ -452,6 +462,18 @@ class Session:
     def _runs(self, lane: Any, k: int, t_ps: int) -> bool:
         row = lane.rows[k]
         return bool(lane.columns.start[row] <= t_ps < lane.columns.end[row])
+
+    def listing(self, t0_ps: int, t1_ps: int, first: int = 0, most: int = listing.MOST) -> Listing:
+        """What lies in a stretch of time, as a page of a table."""
+        return listing.listing(self, t0_ps, t1_ps, first, most)
+
+    def place(self, t0_ps: int, t1_ps: int, at_ps: int) -> int:
+        """How many rows of that table start before a moment."""
+        return listing.place(self, t0_ps, t1_ps, at_ps)
+
+    def written(self, t0_ps: int, t1_ps: int) -> Iterator[str]:
+        """All of it as CSV, piece by piece."""
+        return listing.written(self, t0_ps, t1_ps)
 
     # --- finding --------------------------------------------------------------------------------------------------
 

@@ -179,6 +179,8 @@ def chart(library: Library, ask: dict[str, Any] | None) -> list[Part]:
             return pages.compare(library, str(ask.get("trace")), str(ask.get("other") or ""))
         if ask.get("page") == "whatif":
             return pages.what_if(session, str(ask.get("wish") or ""))
+        if ask.get("page") == "listing":
+            return pages.listing(session, (int(ask["view"][0]), int(ask["view"][1])), int(ask.get("first") or 0))
         return _roofline(session, ask)
     except (TrnprofError, OSError) as fault:
         return [html.Section([pages.back(), html.P(str(fault), className="bad", role="alert")], className="chart")]

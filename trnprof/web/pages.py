@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dash import html
 
 from trnprof.view import Session
+from trnprof.view import format as words
+from trnprof.view.listing import MOST
 from trnprof.view.paths import ChangeRow, CompareCard, SettingRow
+from trnprof.view.records import ListingRow
 from trnprof.web.library import Library
-from trnprof.web.parts import Part, dim, heading, mid, row, table
+from trnprof.web.parts import Part, dim, heading, key, mid, named, row, table
 
 MOST_CHANGES = 40
 
@@ -100,6 +103,45 @@ def changes(rows: Sequence[ChangeRow]) -> html.Table:
 
 def _sign(change_ps: int) -> str:
     return "good" if change_ps < 0 else "bad" if change_ps > 0 else "dim"
+
+
+def listing(session: Session, view: tuple[int, int], first: int) -> list[Part]:
+    """What is in view as an ordinary table, for who cannot see the timeline: same order, same words."""
+    found = session.listing(*view, first)
+    title = f"In view, {words.moment(view[0])} to {words.moment(view[1])}"
+    step = len(found.rows)
+    turn = [
+        html.Button("← Before", className="btn", disabled=not first, **{"data-first": str(max(0, first - MOST))}),
+        html.Button(
+            "After →", className="btn", disabled=first + step >= found.count, **{"data-first": str(first + step)}
+        ),
+        html.Button("CSV", className="btn", title="Save all of it as CSV (E)", **{"data-act": "export_csv"}),
+    ]
+    top = html.Div([back(), html.H1(title), html.Span(found.words, className="mid grow", role="status"), *turn],
+                   className="row compare-head")  # fmt: skip
+    body = [html.Tr([html.Td(cell, className=style) for cell, style in _cells(row)]) for row in found.rows]
+    heads = [
+        html.Th(text, scope="col", className="num" if text in ("start", "took", "bytes") else "") for text in _COLUMNS
+    ]
+    rows = html.Table(
+        [html.Caption(title, className="sr"), html.Thead(html.Tr(heads)), html.Tbody(body)], className="listing-rows"
+    )
+    empty = [] if found.rows else [html.P("Nothing starts or runs here: 0 of the trace lies in view.", className="mid")]
+    return [html.Section([top, html.Div([rows, *empty], className="page")], className="grow compare", id="listing")]
+
+
+_COLUMNS = ("start", "took", "what", "id", "engine or queue", "region", "line", "bytes")
+
+
+def _cells(row: ListingRow) -> list[tuple[Part, str]]:
+    """Cells of a row with their styles; the name leads to it in the timeline."""
+    where = {"data-go": str(row.row)} if row.kind == "instruction" else {"data-transfer": str(row.row)}
+    name = html.Button(row.title, className="link", **where)
+    engine = named(key(row.colour), row.engine)
+    size = words.size(row.bytes) if row.bytes is not None else ""
+    line = words.place(row.source) if row.source else ""
+    return [(row.start, "num"), (row.took, "num"), (name, ""), (row.id, "mid"), (engine, ""), (row.region, "mid"),
+            (line, "mid"), (size, "num")]  # fmt: skip
 
 
 def what_if(session: Session, wish: str) -> list[Part]:

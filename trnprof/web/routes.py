@@ -138,6 +138,18 @@ def _instruction(session: Session, row: int) -> Response:
     return _json(session.card(row).to_json() if row >= 0 else None)
 
 
+def _listing(session: Session) -> Response:
+    first = _integer("first", 0, 2**53) if "first" in request.args else 0
+    return _json(session.listing(_time("t0"), _time("t1"), first).to_json())
+
+
+def _written(session: Session) -> Response:
+    """What is in view, piece by piece: it may be long."""
+    name = re.sub(r"[^\w.-]+", "-", request.view_args["name"], flags=re.ASCII)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+    return Response(session.written(_time("t0"), _time("t1")), mimetype="text/csv", headers=headers)
+
+
 def _search(session: Session) -> Response:
     hits = session.search(request.args.get("q", ""))
     return _json(
@@ -222,6 +234,8 @@ _ANSWERS: dict[str, Answer] = {
     "follow": _follow,
     "first": _first,
     "near": _near,
+    "listing": _listing,
+    "view.csv": _written,
     "search": _search,
     "hit": _hit,
     "goto": _goto,
@@ -255,7 +269,7 @@ def _json(value: Any, status: int = 200) -> Response:
 def _compress(response: Response) -> Response:
     """Large answers are squeezed: over a forwarded port the line is slower than the processor."""
     wanted = "gzip" in request.headers.get("Accept-Encoding", "")
-    if not wanted or response.direct_passthrough or "Content-Encoding" in response.headers:
+    if not wanted or response.is_streamed or response.direct_passthrough or "Content-Encoding" in response.headers:
         return response
     body = response.get_data()
     if len(body) < _COMPRESS_FROM:

@@ -71,10 +71,21 @@ def header(library: Library, name: str, meta: Facts | None) -> html.Header:
         html.Button(
             "Theme", className="btn quiet", title="Theme: dark, light, high contrast (T)", **{"data-act": "theme"}
         ),
-        html.Button("Save", className="btn quiet hide-m", title="Save the picture (e)", **{"data-act": "export"}),
+        *([_save()] if meta is not None else []),
         html.Button("?", className="btn quiet hide-s", title="Keys", **{"data-act": "help", "aria-label": "Keys"}),
     ]
     return html.Header(parts)
+
+
+def _save() -> html.Details:
+    """What can be taken along."""
+    rows = (("Picture, PNG", "export"), ("Picture, SVG", "export_svg"), ("Rows in view, CSV", "export_csv"),
+            ("Rows in view as a table", "listing"), ("Link to this view", "link"))  # fmt: skip
+    buttons = [html.Button(text, **{"data-act": act}) for text, act in rows]
+    return html.Details(
+        [html.Summary("Save", className="btn quiet"), html.Div(buttons, className="menu right")],
+        className="traces hide-m",
+    )
 
 
 def _traces(library: Library, name: str, meta: Facts) -> Part:

@@ -16,6 +16,7 @@ def start_of(name: str, session: Session) -> dict[str, Any]:
     return {
         "name": name,
         "title": meta.title,
+        "caption": session.caption,
         "estimated": meta.estimated,
         "tracks": [track.to_json() for track in session.tracks()],
         "home": list(session.home),

@@ -1,0 +1,158 @@
+"""What lies in a stretch of time as rows of a table: the timeline for who cannot see it, and for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.trace import NONE, Engine
+from trnprof.view import format as words
+from trnprof.view.labels import title
+from trnprof.view.records import Listing, ListingRow
+
+if TYPE_CHECKING:
+    from trnprof.view.session import Session
+
+MOST = 500
+"""Rows of one page."""
+
+_WRITTEN = 2_000
+"""Rows that are written at a time."""
+_LEFT_OUT = ("row", "colour", "start", "took")
+"""Fields that a file does without: it has the numbers."""
+
+
+def listing(session: Session, t0_ps: int, t1_ps: int, first: int = 0, most: int = MOST) -> Listing:
+    """Instructions and transfers that touch a stretch, by their start; `most` of them from number `first` on."""
+    cut = _Cut(session, t0_ps, t1_ps)
+    first = max(0, min(first, max(cut.count - 1, 0)))
+    rows = tuple(_row(session, kind, row) for kind, row in cut.part(first, first + min(most, MOST)))
+    said = f"{words.count(cut.count)} in view"
+    if cut.count > len(rows):
+        said = f"{words.count(first + 1)} to {words.count(first + len(rows))} of {said}"
+    return Listing(rows, first, cut.count, said)
+
+
+def place(session: Session, t0_ps: int, t1_ps: int, at_ps: int) -> int:
+    """How many rows of the table start before a moment."""
+    cut = _Cut(session, t0_ps, t1_ps)
+    pairs = zip(cut.start, cut.rows, strict=True)
+    return max(0, min(cut.count - 1, sum(int(np.searchsorted(start[rows], at_ps)) for start, rows in pairs)))
+
+
+class _Cut:
+    """The rows of both tables that touch a stretch, as one sequence in order of start."""
+
+    def __init__(self, session: Session, t0_ps: int, t1_ps: int):
+        trace = session.trace
+        self.rows = [_touching(table.start_ps, table.end_ps, t0_ps, t1_ps)
+                     for table in (trace.instructions, trace.transfers)]  # fmt: skip
+        self.start = [trace.instructions.start_ps, trace.transfers.start_ps]
+        self.count = sum(rows.size for rows in self.rows)
+
+    def part(self, low: int, high: int) -> Iterator[tuple[str, int]]:
+        """Kind and row of those from number `low` to before `high`."""
+        i = self._before(low)
+        j = low - i
+        ins, moved = self.rows
+        for _ in range(low, min(high, self.count)):
+            if j >= moved.size or (i < ins.size and self.start[0][ins[i]] <= self.start[1][moved[j]]):
+                yield "instructions", int(ins[i])
+                i += 1
+            else:
+                yield "transfers", int(moved[j])
+                j += 1
+
+    def _before(self, place: int) -> int:
+        """How many of the first `place` are instructions."""
+        ins, moved = self.rows
+        starts = self.start[1][moved]
+
+        def number(k: int) -> int:
+            return k + int(np.searchsorted(starts, self.start[0][ins[k]]))
+
+        return bisect_left(range(ins.size), place, key=number)
+
+
+def _touching(start: np.ndarray, end: np.ndarray, t0_ps: int, t1_ps: int) -> np.ndarray:
+    """Rows that begin before the end of a stretch and end after its beginning; those of no length count too."""
+    begun = int(np.searchsorted(start, t1_ps, "left"))
+    inside = (end[:begun] > t0_ps) | (start[:begun] >= t0_ps)
+    return np.flatnonzero(inside)
+
+
+def _row(session: Session, kind: str, row: int) -> ListingRow:
+    return _instruction(session, row) if kind == "instructions" else _transfer(session, row)
+
+
+def _instruction(session: Session, row: int) -> ListingRow:
+    trace = session.trace
+    table = trace.instructions
+    engine, region = int(table.engine[row]), int(table.region[row])
+    return ListingRow(
+        kind="instruction",
+        row=row,
+        id=_plain(trace.text(table, "name", row)) or f"#{int(table.id[row])}",
+        title=title(trace, table, row),
+        engine=words.ENGINE_WORDS[engine],
+        colour=engine,
+        core=int(table.core[row]),
+        start_ps=int(table.start_ps[row]),
+        end_ps=int(table.end_ps[row]),
+        start=words.moment(int(table.start_ps[row])),
+        took=session.estimate(words.exact(int(table.end_ps[row] - table.start_ps[row]))),
+        region=_plain(trace.text(trace.regions, "name", region)) if region != NONE else "",
+        source=_plain(trace.text(table, "source", row)),
+        bytes=None,
+        operands=words.plain(trace.text(table, "operands", row) or "", 400),
+    )
+
+
+def _transfer(session: Session, row: int) -> ListingRow:
+    trace = session.trace
+    table = trace.transfers
+    code = int(session.timeline.labels.transfers(np.array([row]))[0])
+    return ListingRow(
+        kind="transfer",
+        row=row,
+        id=f"#{int(table.id[row])}",
+        title=session.timeline.labels[code][0],
+        engine=_plain(trace.text(table, "queue", row)) or "DMA",
+        colour=int(Engine.DMA),
+        core=int(table.core[row]),
+        start_ps=int(table.start_ps[row]),
+        end_ps=int(table.end_ps[row]),
+        start=words.moment(int(table.start_ps[row])),
+        took=session.estimate(words.exact(int(table.end_ps[row] - table.start_ps[row]))),
+        region="",
+        source="",
+        bytes=int(table.bytes[row]),
+        operands="",
+    )
+
+
+def _plain(text: str | None) -> str:
+    return words.plain(text or "", 120)
+
+
+def written(session: Session, t0_ps: int, t1_ps: int) -> Iterator[str]:
+    """The same as CSV, all of it, piece by piece: a line of names, then a line a row; times in ps."""
+    names = [item.name for item in fields(ListingRow) if item.name not in _LEFT_OUT]
+    cut = _Cut(session, t0_ps, t1_ps)
+    yield ",".join(names) + "\r\n"
+    for low in range(0, cut.count, _WRITTEN):
+        text = io.StringIO()
+        rows = (_row(session, kind, row) for kind, row in cut.part(low, low + _WRITTEN))
+        csv.writer(text).writerows([_cell(getattr(row, name)) for name in names] for row in rows)
+        yield text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Text that a spreadsheet would run as a formula is shown as text."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
