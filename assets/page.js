@@ -1,7 +1,7 @@
 "use strict";
 // The page around the timeline: state in the address, keys, pointer, selection. Dash fills the panel; this asks it to.
 (() => {
-  const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory"], STAY = ["source", "engines", "memory"], PAGES = ["roofline", "compare", "whatif", "listing"];
+  const $ = s => document.querySelector(s), TABS = ["instruction", "verdict", "engines", "roofline", "regions", "source", "advice", "path", "memory"], STAY = ["source", "engines", "memory"], PAGES = ["roofline", "compare", "whatif", "listing", "open"];
   const ADDRESS_MS = 200, SEARCH_MS = 120;
   let tl = null, start = null, st = null, drag = null, query = "", numbering = "", opened = null, addressed = 0, searching = 0;
   const pointers = new Map();
@@ -196,7 +196,7 @@
     panel: () => { st.panel = !st.panel; ask(); tl.relayout(); gutter(); tl.request(); remember(); },
     roofline: () => turn("roofline"), compare: () => turn("compare"), what_if: () => turn("whatif"), listing: () => { st.first = 0; turn("listing"); },
     run_what_if: () => trnprof.suppose.run(tl, wished), cancel_what_if: () => trnprof.suppose.cancel(tl), theme: nextTheme, help: () => { $("#help").hidden = !$("#help").hidden; },
-    copy: () => copyText(tl.chosen && JSON.stringify(tl.chosen, null, 1), "card copied"), export: () => trnprof.save.png(tl), export_svg: () => trnprof.save.svg(tl), export_csv: () => trnprof.save.csv(tl), link: () => { write(); copyText(location.href, "link copied"); },
+    open: () => turn("open"), copy: () => copyText(tl.chosen && JSON.stringify(tl.chosen, null, 1), "card copied"), export: () => trnprof.save.png(tl), export_svg: () => trnprof.save.svg(tl), export_csv: () => trnprof.save.csv(tl), link: () => { write(); copyText(location.href, "link copied"); },
     back: () => { st.page = ""; askChart(); remember(); }, close_help: () => { $("#help").hidden = true; },
   };
   for (const [k, tab] of TABS.entries()) ACT[`tab_${k + 1}`] = () => { st.tab = tab; st.panel = true; ask(); remember(); };
@@ -367,7 +367,7 @@
     if (d.act) ACT[d.act]?.();
     if (d.tab) { st.tab = d.tab; ask(); remember(); }
     if (d.rows) marked(d.rows.split(",").map(Number));
-    b.closest("details.traces")?.removeAttribute("open");
+    if (b.dataset.act) b.closest("details.traces")?.removeAttribute("open");
     if (d.first) { st.first = +d.first; askChart(); }
     if ((d.go || d.transfer) && st.page === "listing") ACT.back();
     if (d.go && +d.go >= 0) pick(+d.go, !!d.keep || !!d.rows);

@@ -48,7 +48,7 @@ def library(monkeypatch, tmp_path) -> Library:
 
 @pytest.fixture
 def client(library, monkeypatch):
-    monkeypatch.setattr("trnprof.web.application.Library", lambda paths, code: library)
+    monkeypatch.setattr("trnprof.web.application.Library", lambda paths, **options: library)
     return create_app([]).server.test_client()
 
 
@@ -281,7 +281,7 @@ def test_the_address_that_is_printed_carries_the_token(monkeypatch, capsys):
 def test_source_files_are_read_for_users_of_this_machine_alone(hosts, read, monkeypatch):
     made = []
     monkeypatch.setattr(
-        "trnprof.web.application.Library", lambda paths, code: made.append(code) or Library(paths, code=code)
+        "trnprof.web.application.Library", lambda paths, code, **rest: made.append(code) or Library(paths, code=code)
     )
     create_app([ROOT / "traces" / "attention"], hosts=hosts)
     assert made == [read]

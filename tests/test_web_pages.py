@@ -28,7 +28,7 @@ def library() -> Library:
 
 @pytest.fixture
 def client(library, monkeypatch):
-    monkeypatch.setattr("trnprof.web.application.Library", lambda paths, code: library)
+    monkeypatch.setattr("trnprof.web.application.Library", lambda paths, **options: library)
     return create_app([]).server.test_client()
 
 

@@ -78,6 +78,7 @@ KEYS: tuple[Key, ...] = (
     Key("theme", ("T",), ("T",), "Show", "theme", ("T",)),
     *(Key(f"theme_{theme}", (), (), "Show", f"{theme} theme") for theme in THEMES),
     Key("help", ("?",), ("?",), "Show", "this table", ("question_mark",)),
+    Key("open", ("O",), ("O",), "Take", "open another trace", ("O",)),
     Key("copy", ("y",), ("y",), "Take", "copy the card as JSON", ("y",)),
     Key("export", ("e",), ("e",), "Take", "save the picture", ("e",)),
     Key("export_svg", (), (), "Take", "save the picture as SVG", views=("web",)),

@@ -11,7 +11,7 @@ from trnprof.home import data_dir
 from trnprof.web import screens
 from trnprof.web.callbacks import add_callbacks
 from trnprof.web.library import Library
-from trnprof.web.routes import add_routes
+from trnprof.web.routes import add_routes, upload_limit
 from trnprof.web.security import LOOPBACK, guard
 
 INDEX = """<!doctype html>
@@ -33,9 +33,12 @@ INDEX = """<!doctype html>
 """
 
 
-def build(paths: Sequence[str | Path], hosts: Sequence[str] = (), token: str = "") -> Dash:
-    """The application; nothing is opened before it is asked for."""
-    library = Library(paths, code=set(hosts) <= set(LOOPBACK))
+def build(paths: Sequence[str | Path], hosts: Sequence[str] = (), token: str = "", memory: Path | None = None) -> Dash:
+    """The application; nothing is opened before it is asked for.
+
+    memory : the file that remembers what was opened last
+    """
+    library = Library(paths, code=set(hosts) <= set(LOOPBACK), memory=memory)
     app = Dash(
         "trnprof",
         assets_folder=str(data_dir("assets")),
@@ -60,5 +63,6 @@ def build(paths: Sequence[str | Path], hosts: Sequence[str] = (), token: str = "
     )
     add_callbacks(app, library)
     add_routes(app.server, library)
+    app.server.config["MAX_CONTENT_LENGTH"] = upload_limit()
     guard(app, hosts, token)
     return app

@@ -68,7 +68,7 @@ def page(library: Library, search: str | None) -> tuple[list[Part], dict[str, An
     names = parse_qs((search or "").removeprefix("?")).get("trace", [])
     name = names[0] if names else next(iter(library.names), "")
     if not name:
-        return screens.empty(), None
+        return screens.empty(library), None
     try:
         session = library.session(name)
         return screens.main(library, name, session), start_of(name, session)
@@ -179,6 +179,8 @@ def chart(library: Library, ask: dict[str, Any] | None) -> list[Part]:
             return pages.compare(library, str(ask.get("trace")), str(ask.get("other") or ""))
         if ask.get("page") == "whatif":
             return pages.what_if(session, str(ask.get("wish") or ""))
+        if ask.get("page") == "open":
+            return pages.opening(library)
         if ask.get("page") == "listing":
             return pages.listing(session, (int(ask["view"][0]), int(ask["view"][1])), int(ask.get("first") or 0))
         return _roofline(session, ask)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
-from collections.abc import Sequence
+import shutil
+import weakref
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from tempfile import mkdtemp
 from threading import Lock, Timer
 
 from sim.errors import InputError
 from trnprof.view import Session
+from trnprof.view import format as words
+from trnprof.view.places import Place, below, recent, remember
 
 AFTERWARDS = 1.0
 """Seconds after which that is loaded which the first picture did without."""
@@ -23,33 +28,120 @@ SUPPOSED = "@"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
+SENT = 8
+"""Files that were sent and are kept; the oldest is forgotten."""
+LONGEST = 100
+"""Characters of the name of a file that was sent."""
+BY_PATH = "open it by its path: trnprof web FILE"
+
+
+def _traces(path: Path) -> list[Path]:
+    """The path, or the traces below it where it is a folder of several."""
+    if not path.is_dir():
+        return [path]
+    from trnprof.readers.files import trace_folder, trace_folders
+
+    try:
+        trace_folder(path)
+    except InputError:
+        return trace_folders(path) or [Path(place.path) for place in below(path)] or [path]
+    return [path]
+
+
+def _write(path: Path, parts: Iterable[bytes], most: int) -> None:
+    size = 0
+    with path.open("wb") as file:
+        for part in parts:
+            size += len(part)
+            if size > most:
+                raise InputError(f"{path.name}: larger than {words.size(most)}", remedy=BY_PATH)
+            file.write(part)
+
+
 class Library:
     """Traces by the name that addresses carry.
 
     code : show source files that they name; others than this machine's users must not see them
     """
 
-    def __init__(self, paths: Sequence[str | Path], kept: int = KEPT, code: bool = True):
+    def __init__(self, paths: Sequence[str | Path], kept: int = KEPT, code: bool = True, memory: Path | None = None):
+        """memory : the file that remembers what was opened last"""
         self.paths: dict[str, Path] = {}
+        self._given: set[str] = set()
+        """Names are never given twice: an address must not come to mean another trace."""
+        self._sent: dict[str, weakref.finalize] = {}
+        self.memory = memory
         for path in map(Path, paths):
-            self.paths[self._name(path)] = path
+            for each in _traces(path):
+                self.paths[self._name(each)] = each
         self._kept = kept
         self._code = code
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._lock = Lock()
-        self._locks = {name: Lock() for name in self.paths}
+        self._locks: defaultdict[str, Lock] = defaultdict(Lock)
 
     def _name(self, path: Path) -> str:
         stem = _UNSAFE.sub("-", path.stem or path.name).strip("-.") or "trace"
         name, n = stem, 1
-        while name in self.paths:
+        while name in self._given:
             n += 1
             name = f"{stem}-{n}"
+        self._given.add(name)
         return name
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.paths)
+
+    @property
+    def local(self) -> bool:
+        """Whether only users of this machine ask, who may name its files."""
+        return self._code
+
+    def add(self, path: Path) -> str:
+        """Serve another trace of this machine; its name. raises : InputError where there is none"""
+        if not self._code:
+            raise InputError("files of this machine are opened by its own users only", remedy="send the file")
+        if not path.exists():
+            raise InputError(f"{path}: no such trace")
+        with self._lock:
+            for each in (path.resolve(), path):
+                known = next((name for name, served in self.paths.items() if served == each), None)
+                if known is not None:
+                    return known
+            name = self._name(path)
+            self.paths[name] = path
+            return name
+
+    def take(self, title: str, parts: Iterable[bytes], most: int) -> str:
+        """Keep a file that was sent, on disk for as long as the server runs; the name by which it is served.
+
+        raises : InputError for one of more than `most` bytes
+        """
+        folder = mkdtemp(prefix="trnprof-")
+        remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / (_UNSAFE.sub("-", title)[-LONGEST:].strip("-.") or "trace")
+        try:
+            _write(path, parts, most)
+        except BaseException:
+            remove()
+            raise
+        with self._lock:
+            name = self._name(path)
+            self.paths[name] = path
+            self._sent[name] = remove
+            while len(self._sent) > SENT:
+                self._forget(next(iter(self._sent)))
+        return name
+
+    def _forget(self, name: str) -> None:
+        self._sent.pop(name)()
+        self.paths.pop(name, None)
+        self._open.pop(name, None)
+
+    def recent(self) -> tuple[Place, ...]:
+        """What was opened last on this machine."""
+        return recent(self.memory) if self.memory is not None and self._code else ()
 
     def session(self, name: str) -> Session:
         """The trace of that name; raises InputError for a name that is not served or a file that cannot be read."""
@@ -71,7 +163,10 @@ class Library:
     def _opened(self, base: str, settings: str) -> Session:
         """The trace, or what a what-if makes of it."""
         if not settings:
-            return Session.open(self.paths[base])
+            session = Session.open(self.paths[base])
+            if self.memory is not None and base not in self._sent:
+                remember(self.memory, self.paths[base])
+            return session
         session = self._get(base)
         if session is None:
             session = Session.open(self.paths[base])

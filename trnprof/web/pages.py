@@ -12,9 +12,11 @@ from trnprof.view.listing import MOST
 from trnprof.view.paths import ChangeRow, CompareCard, SettingRow
 from trnprof.view.records import ListingRow
 from trnprof.web.library import Library
-from trnprof.web.parts import Part, dim, heading, key, mid, named, row, table
+from trnprof.web.parts import Part, dim, heading, key, link_to, mid, named, row, table
+from trnprof.web.routes import upload_limit
 
 MOST_CHANGES = 40
+MOST_NAMES = 200
 
 
 def back() -> html.Button:
@@ -103,6 +105,33 @@ def changes(rows: Sequence[ChangeRow]) -> html.Table:
 
 def _sign(change_ps: int) -> str:
     return "good" if change_ps < 0 else "bad" if change_ps > 0 else "dim"
+
+
+def opening(library: Library) -> list[Part]:
+    """Other traces: those that are open, those of before, and ways to bring one."""
+    return [html.Section([html.Div(back(), className="row"), html.Div(ways(library), className="box")],
+                         className="grow chart", id="open")]  # fmt: skip
+
+
+def ways(library: Library, title: str = "Open a trace") -> list[Part]:
+    """What can be opened, as a list; assets/open.js acts on it."""
+    parts: list[Part] = [html.H1(title)]
+    if library.names:
+        links = [html.A(name, href=link_to(name), className="link") for name in library.names[:MOST_NAMES]]
+        parts += [html.H3("Open here"), html.P(links, className="chips")]
+    most = dim(f"a JSON, a Perfetto trace, or a zip or tar of a directory; up to {words.size(upload_limit())}")
+    drop = html.Div([html.B("Drop a profile here"), html.Span(id="chosen-file"), most], className="drop", id="drop")
+    parts += [html.H3("Send one"), drop, html.P(id="sending", role="status", className="mid")]
+    if library.local:
+        parts += [html.H3("By its path on this machine"), html.Div(id="by-path", className="wish")]
+    rows = [
+        row([html.Button(place.name, className="link", **{"data-open": place.path}), mid(place.folder),
+             place.size, dim(place.when)], (2,))
+        for place in library.recent()
+    ]  # fmt: skip
+    if rows:
+        parts += [html.H3("Recent"), html.Table(html.Tbody(rows), className="recent")]
+    return parts
 
 
 def listing(session: Session, view: tuple[int, int], first: int) -> list[Part]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, request
 
 from sim.errors import TrnprofError
 from trnprof.view import Session, Viewport
+from trnprof.view import format as words
 from trnprof.view.colours import COLOURS
 from trnprof.view.palette import stylesheet
 from trnprof.web.jobs import Jobs
@@ -24,6 +27,10 @@ MOST_COLUMNS = 20_000
 MOST_TIME = 2**62
 MOST_HITS = 20_000
 """Rows of a search that the page marks; the count is of all."""
+
+UPLOAD_MB = 2048
+PART = 1 << 20
+"""Bytes of a file that are held at a time."""
 
 _COMPRESS_FROM = 32_768
 _GZIP = 16 + zlib.MAX_WBITS
@@ -46,6 +53,8 @@ def add_routes(server: Flask, library: Library) -> None:
         server.add_url_rule(f"/trace/<name>/{rule}", rule, _route(library, partial(act, jobs)), methods=methods)
     server.add_url_rule("/trace/<name>/pair", "pair", _route(library, partial(_pair, library)))
     server.add_url_rule("/palette.css", "palette", _palette)
+    server.add_url_rule("/open", "open", partial(_open, library), methods=["POST"])
+    server.add_url_rule("/upload", "upload", partial(_upload, library), methods=["POST"])
     server.after_request(_compress)
 
 
@@ -201,6 +210,38 @@ def _cancel(jobs: Jobs, session: Session) -> Response:
 
 def _job(job: Any) -> Response:
     return _json(job.state()) if job else _json({"error": "no such what-if is known any more"}, 404)
+
+
+def upload_limit() -> int:
+    """Bytes of a file that a browser may send: TRNPROF_UPLOAD_MB in MiB, else 2048."""
+    text = os.environ.get("TRNPROF_UPLOAD_MB", "")
+    return (int(text) if text.isascii() and text.isdigit() and len(text) < 8 else UPLOAD_MB) << 20
+
+
+def _open(library: Library) -> Response:
+    """Serve a trace of this machine by its path."""
+    path = request.args.get("path", "")[:4096]
+    if not path or "\0" in path:
+        return _json({"error": "type the path of a trace"}, 400)
+    try:
+        return _json({"name": library.add(Path(path).expanduser())})
+    except (TrnprofError, OSError, RuntimeError) as fault:
+        return _json({"error": str(fault)}, 404)
+
+
+def _upload(library: Library) -> Response:
+    """Keep a file that is sent, as it comes in."""
+    most = upload_limit()
+    if request.content_length is None or request.content_length > most:
+        said = f"at most {words.size(most)} can be sent; a larger one is opened by its path: trnprof web FILE"
+        return _json({"error": said}, 411 if request.content_length is None else 413)
+    parts = iter(lambda: request.stream.read(PART), b"")
+    try:
+        return _json({"name": library.take(request.args.get("name", "")[:400] or "trace", parts, most)})
+    except TrnprofError as fault:
+        return _json({"error": str(fault)}, 413)
+    except OSError as fault:
+        return _json({"error": f"the file cannot be kept: {fault.strerror or fault}"}, 507)
 
 
 def _pair(library: Library, session: Session) -> Response:

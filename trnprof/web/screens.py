@@ -10,6 +10,7 @@ from trnprof.view.colours import COLOUR_WORDS, COLOURS
 from trnprof.view.keys import TABS, grouped
 from trnprof.view.records import Facts
 from trnprof.web.library import Library
+from trnprof.web.pages import MOST_NAMES, ways
 from trnprof.web.panels import TAB_NAMES, dots
 from trnprof.web.parts import Part, dim, link_to, mid, row, shares, swatch
 
@@ -90,12 +91,11 @@ def _save() -> html.Details:
 
 def _traces(library: Library, name: str, meta: Facts) -> Part:
     title = html.Span(meta.title, className="clip trace-name")
-    if len(library.names) < 2:
-        return html.Span([title], className="btn plain", title=meta.source)
-    links = [
+    links: list[Part] = [
         html.A(other, href=link_to(other), className="clip", **{"aria-current": "page" if other == name else "false"})
-        for other in library.names
+        for other in library.names[:MOST_NAMES]
     ]
+    links.append(html.Button(["Open another ", html.Kbd("O")], **{"data-act": "open"}))
     return html.Details(
         [html.Summary([title, dim("▾")], className="btn", title=meta.source), html.Div(links, className="menu")],
         className="traces",
@@ -256,12 +256,10 @@ def help_page() -> html.Div:
     )
 
 
-def empty() -> list[Part]:
+def empty(library: Library) -> list[Part]:
+    """What is missing, and the ways on."""
     box = [
-        html.H1("No trace is open"),
-        html.P("trnprof reads trace directories, Neuron Explorer Parquet and profile JSON.", className="mid"),
-        html.H3("Open one"),
-        html.Div(html.Code("trnprof web TRACE…"), className="cmd"),
+        *ways(library, "No trace is open"),
         html.H3("Or make one, without hardware"),
         html.Div([html.Code("trnprof demo"), dim("a sample kernel")], className="cmd"),
     ]

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.errors import InputError
+from trnprof.view import places
 from trnprof.web.application import build
+from trnprof.web.routes import upload_limit
 from trnprof.web.security import LOOPBACK, TOKEN, token_for
 
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -35,12 +37,12 @@ def run(paths: Sequence[str | Path], host: str, port: int, open_browser: bool) -
     listener = listen(host, port)
     hosts = ("*",) if host in EVERYWHERE else (host,)
     token = token_for(hosts, os.environ.get("TRNPROF_TOKEN", ""))
-    app = build(paths, hosts, token)
+    app = build(paths, hosts, token, places.memory(os.environ))
     address = f"http://{_shown(host)}:{listener.getsockname()[1]}/{f'?{TOKEN}={token}' if token else ''}"
     sys.stderr.write(f"trnprof: {address}  (Ctrl+C ends)\n")
     if open_browser:
         threading.Timer(0.3, webbrowser.open, (address,)).start()
-    waitress.serve(app.server, sockets=[listener], threads=THREADS, ident=None)
+    waitress.serve(app.server, sockets=[listener], threads=THREADS, ident=None, max_request_body_size=upload_limit())
 
 
 def _shown(host: str) -> str:

@@ -1,0 +1,140 @@
+"""Where traces lie: below a folder, and those that were opened last, which one small file remembers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from trnprof.view import format as words
+from trnprof.view.records import Record
+
+MOST = 500
+"""Traces that a folder lists."""
+KEPT = 30
+"""Traces that are remembered, the latest."""
+
+ENDINGS = (
+    ".json",
+    ".csv",
+    ".pftrace",
+    ".perfetto-trace",
+    ".trace",
+    ".zip",
+    ".tar",
+    ".tgz",
+    ".gz",
+    ".zst",
+    ".lz4",
+    ".bz2",
+)
+"""Of files that may be one; what a file is, its content says when it is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Record):
+    """A trace that can be opened."""
+
+    path: str
+    name: str
+    """Below the folder that was asked for, else without its folders."""
+    folder: str
+    size: str
+    when: str
+    """Since its last change, or since it was opened."""
+
+
+def below(folder: Path) -> tuple[Place, ...]:
+    """Directories with tables, then files that may be profiles, each in order of name."""
+    found = []
+    for path in _found(folder):
+        name = words.plain(str(path.relative_to(folder)) if path != folder else path.name, 200)
+        found.append(_place(path, name, _changed(path)))
+        if len(found) == MOST:
+            break
+    return tuple(found)
+
+
+def _found(folder: Path) -> Iterator[Path]:
+    from trnprof.readers.files import trace_folders
+
+    whole = trace_folders(folder)
+    yield from whole
+    for top, names, files in os.walk(folder):
+        here = Path(top)
+        names[:] = sorted(name for name in names if here / name not in whole and not name.startswith("."))
+        if here in whole:
+            names.clear()
+            continue
+        yield from (here / name for name in sorted(files) if name.lower().endswith(ENDINGS))
+
+
+def _place(path: Path, name: str, since: float | None) -> Place:
+    size = sum(_size(file) for file in path.iterdir()) if path.is_dir() else _size(path)
+    return Place(str(path), name, words.plain(str(path.parent), 200), words.size(size), _ago(since))
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def _changed(path: Path) -> float | None:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return None
+
+
+def _ago(since: float | None) -> str:
+    if since is None:
+        return ""
+    seconds = max(0, time.time() - since)
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{words.plural(int(seconds // length), unit)} ago"
+    return "just now"
+
+
+def memory(environment: Mapping[str, str]) -> Path:
+    """Where the file lies: `$XDG_STATE_HOME/trnprof`, else `~/.local/state/trnprof`."""
+    home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME") or Path.home()) / ".local" / "state"
+    return Path(home) / "trnprof" / "recent.json"
+
+
+def recent(file: Path) -> tuple[Place, ...]:
+    """Traces that were opened last, the latest first, as far as they still are."""
+    found = []
+    for path, when in reversed(_read(file).items()):
+        place = Path(path)
+        with suppress(OSError):
+            if place.exists():
+                found.append(_place(place, words.plain(place.name, 120), when))
+    return tuple(found)
+
+
+def remember(file: Path, path: Path) -> None:
+    """Note that a trace was opened; a folder that cannot be written to remembers nothing."""
+    known = _read(file)
+    name = str(path.resolve())
+    known.pop(name, None)
+    known[name] = time.time()
+    part = file.with_suffix(f".{os.getpid()}.part")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(dict(list(known.items())[-KEPT:]), ensure_ascii=True), encoding="utf-8")
+        os.replace(part, file)
+
+
+def _read(file: Path) -> dict[str, float]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {path: when for path, when in found.items() if isinstance(when, (int, float)) and "\0" not in path}
