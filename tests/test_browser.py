@@ -405,6 +405,28 @@ def test_what_is_seen_is_saved_as_png_svg_and_csv(screen):
     assert tab.value("document.documentElement.dataset.theme") == "dark"
 
 
+def test_a_profile_is_sent_from_the_browser_and_one_of_this_machine_is_opened_by_path(screen, tmp_path):
+    tab = screen()
+    tab.press("O")
+    tab.page.wait_for_selector("#drop input[type=file]")
+    (tmp_path / "emulated.json").write_text("{}")
+    with tab.page.expect_navigation():
+        tab.page.set_input_files("#drop input[type=file]", str(tmp_path / "emulated.json"))
+    assert tab.value("location.search") == "?trace=emulated-2"
+    tab.page.wait_for_selector('html[data-ready="1"]', state="attached")
+    tab.until("trnprof.timeline?.start.name === 'emulated-2'")
+    tab.press("O")
+    tab.page.wait_for_selector("#by-path input")
+    tab.page.fill("#by-path input", str(tmp_path / "none.json"))
+    tab.page.press("#by-path input", "Enter")
+    tab.page.wait_for_selector("#sending.bad:has-text('no such trace')")
+    tab.faults.clear()  # the refusal is an answer of 404, which Chromium notes as an error of the console
+    tab.page.fill("#by-path input", str(tmp_path / "emulated.json"))
+    with tab.page.expect_navigation():
+        tab.page.press("#by-path input", "Enter")
+    assert tab.value("location.search") == "?trace=emulated-3"
+
+
 def test_goto_and_find_track(screen):
     tab = screen()
     tab.press("g")

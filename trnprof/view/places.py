@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sim.errors import InputError
 from trnprof.view import format as words
 from trnprof.view.records import Record
 
@@ -57,6 +58,19 @@ def below(folder: Path) -> tuple[Place, ...]:
         if len(found) == MOST:
             break
     return tuple(found)
+
+
+def traces_at(path: Path) -> list[Path]:
+    """The path, or the traces below it where it is a folder of several."""
+    if not path.is_dir():
+        return [path]
+    from trnprof.readers.files import trace_folder, trace_folders
+
+    try:
+        trace_folder(path)
+    except InputError:
+        return trace_folders(path) or [Path(place.path) for place in below(path)] or [path]
+    return [path]
 
 
 def _found(folder: Path) -> Iterator[Path]:

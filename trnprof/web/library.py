@@ -14,7 +14,7 @@ from threading import Lock, Timer
 from sim.errors import InputError
 from trnprof.view import Session
 from trnprof.view import format as words
-from trnprof.view.places import Place, below, recent, remember
+from trnprof.view.places import Place, recent, remember, traces_at
 
 AFTERWARDS = 1.0
 """Seconds after which that is loaded which the first picture did without."""
@@ -33,19 +33,6 @@ SENT = 8
 LONGEST = 100
 """Characters of the name of a file that was sent."""
 BY_PATH = "open it by its path: trnprof web FILE"
-
-
-def _traces(path: Path) -> list[Path]:
-    """The path, or the traces below it where it is a folder of several."""
-    if not path.is_dir():
-        return [path]
-    from trnprof.readers.files import trace_folder, trace_folders
-
-    try:
-        trace_folder(path)
-    except InputError:
-        return trace_folders(path) or [Path(place.path) for place in below(path)] or [path]
-    return [path]
 
 
 def _write(path: Path, parts: Iterable[bytes], most: int) -> None:
@@ -72,7 +59,7 @@ class Library:
         self._sent: dict[str, weakref.finalize] = {}
         self.memory = memory
         for path in map(Path, paths):
-            for each in _traces(path):
+            for each in traces_at(path):
                 self.paths[self._name(each)] = each
         self._kept = kept
         self._code = code
