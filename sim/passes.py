@@ -8,6 +8,7 @@ PASSES = {
     "rename": "a tile that is overwritten as a whole gets a buffer of its own",
     "forward": "what Vector and Scalar read of a copy from PSUM in its iteration, they read from PSUM; no copy",
     "pack": "transposes in a row share a PSUM bank and one copy",
+    "align": "a result that begins at another partition than the two tiles it combines is copied there",
     "assign": "engines that the kernel leaves open are chosen as legacy compilers choose them",
     "split": "parts of a tile that are never accessed together get places of their own",
     "hoist": "what does not change in a loop is computed once; inputs are prepared once where all fit into SBUF",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sim.compiler.aligning import align
 from sim.compiler.assignment import assign
 from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
 from sim.compiler.distribution import distribute
@@ -27,6 +28,7 @@ __all__ = [
     "WINDOWS",
     "Options",
     "adapted",
+    "align",
     "assign",
     "dense_bytes",
     "distribute",
@@ -53,6 +55,8 @@ def rewrite(program: Program, options: Options) -> Program:
         program = forward(program)
     if options.pack:
         program = pack(program)
+    if options.align:
+        program = align(program)
     if options.assign:
         program = assign(program)
     if options.split:

@@ -23,6 +23,8 @@ class Emission:
         self._made: dict[tuple, int] = {}
         self._like: dict[int, int] = {}
         """Form of the old program that each derived one is made of."""
+        self._own: dict[int, tuple] = {}
+        """What is asked for by each form that is the compiler's own."""
         self._names: dict[int, str] = {}
         """What the compiler did, of new instructions."""
         self._form: list[int] = []
@@ -99,6 +101,13 @@ class Emission:
             self._like[made] = self._like.get(form, form)
         return self._made[form, key]
 
+    def own(self, form: Form, asked: tuple) -> int:
+        """A form of the compiler's own, as if a kernel had asked for it; equal forms are one."""
+        if (form, asked) not in self._made:
+            self._made[form, asked] = self._add(form)
+            self._own[self._made[form, asked]] = asked
+        return self._made[form, asked]
+
     def _add(self, form: Form) -> int:
         self.forms.append(form)
         return len(self.forms) - 1
@@ -106,10 +115,11 @@ class Emission:
     def _asked(self) -> tuple[tuple, ...]:
         """What the kernel asked for, of each form."""
         asked = self.program.asked
-        if not self._like:
+        if not self._like and not self._own:
             return asked
         like = [self._like.get(number, number) for number in range(len(self.forms))]
-        return tuple(asked[number] if number < len(asked) else () for number in like)
+        known = dict(enumerate(asked)) | self._own
+        return tuple(known.get(number, ()) for number in like)
 
     def finished(self) -> Program:
         """The new program."""

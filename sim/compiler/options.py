@@ -30,6 +30,8 @@ class Options:
     """Leave out copies from PSUM where Vector and Scalar can read PSUM itself."""
     pack: bool = False
     """Let transposes share PSUM banks, and copy those of a bank at once."""
+    align: bool = False
+    """Copy a result that begins at another partition than the tiles it combines."""
     assign: bool = False
     """Choose engines that the kernel leaves open as compilers of the legacy API do."""
     split: bool = False
@@ -71,6 +73,7 @@ class Options:
             windows=WINDOWS[generation],
             forward=legacy,
             pack=legacy,
+            align=legacy,
             assign=legacy,
             split=legacy,
             hoist=legacy,
