@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sim.arrivals import Slow
 from sim.collectives import Exchange, exchange
+from sim.errors import InputError
 from sim.fabrics import Fabric, Group, fabric
 from sim.models.workload import Sharding
 from sim.spec import Device
@@ -21,6 +23,8 @@ class Network:
 
     fabric: Fabric
     sharding: Sharding
+    slow_link: float = 1.0
+    """Share of its rate that the links of one chip have; the exchanges that it takes part in are told."""
 
     def group(self, name: str, ranks: int) -> Group:
         """The ranks of one group; all others of its kind exchange at the same time."""
@@ -32,7 +36,8 @@ class Network:
     def exchange(self, scalars: Mapping[str, Any]) -> Exchange:
         """One collective of a graph."""
         group = self.group(scalars["group"], scalars["ranks"])
-        return exchange(scalars["kind"], scalars["size_bytes"], self.fabric, group)
+        slow = () if self.slow_link == 1 else (Slow(0, self.slow_link),)
+        return exchange(scalars["kind"], scalars["size_bytes"], self.fabric, group, slow=slow)
 
     def __call__(self, scalars: Mapping[str, Any]) -> tuple[int, int, str]:
         """(duration in ps, bytes that a core sends, algorithm)"""
@@ -41,15 +46,19 @@ class Network:
         return found.duration_ps if exposed is None else exposed, found.bytes_on_wire, found.algorithm
 
 
-def network(sharding: Sharding, device: Device | str, lnc: int) -> Network | None:
+def network(sharding: Sharding, device: Device | str, lnc: int, slow_link: float = 1.0) -> Network | None:
     """The smallest fabric of whole nodes that has all cores; None for one core alone.
 
-    device : a device or the name of a fabric
+    device    : a device or the name of a fabric
+    slow_link : share of their rate that the links of one chip have
+    raises    : InputError for a share outside of 0 to 1
     """
+    if not 0 < slow_link <= 1:
+        raise InputError(f"slow_link={slow_link!r}: a share of the rate, above 0 and at most 1")
     if sharding.ranks == 1:
         return None
     node = fabric(device, lnc=lnc)
     chips = -(-sharding.ranks // node.ranks_per_chip)
     if chips > node.chips:
         chips = -(-chips // node.chips) * node.chips
-    return Network(fabric(device, chips, lnc), sharding)
+    return Network(fabric(device, chips, lnc), sharding, slow_link)

@@ -61,7 +61,7 @@ def stretch(trace: Trace, strings: Strings) -> Stretch:
             elif (name, column) in REFERENCES:
                 values = place[REFERENCES[name, column]][values]
             elif column in POINTS:
-                values = np.where(values < 0, values, np.maximum(values - first, 0))
+                values = np.where(values < 0, values, np.clip(values - first, 0, last - first))
             columns[column] = values
         tables[name] = TABLES[name](len(table), **columns)
     return Stretch(last - first, tables)

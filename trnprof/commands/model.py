@@ -17,7 +17,7 @@ OPERATORS_SHOWN = 14
 SHARDINGS_SHOWN = 6
 PHASES = ("prefill", "decode", "train", "encode", "denoise", "transcribe")
 ASKED = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "fabric",
-         "lnc", "sp", "zero", "full", "slow_chip")  # fmt: skip
+         "lnc", "sp", "zero", "full", "slow_chip", "slow_link")  # fmt: skip
 """What `run_model` takes beside `SIZES`."""
 
 SIZES = {
@@ -47,6 +47,8 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("--search", type=arguments.natural, default=0, metavar="N", help=help_)
     help_ = "how many times longer one chip takes for what it computes (train)"
     parser.add_argument("--slow-chip", type=float, default=1.0, metavar="F", help=help_)
+    help_ = "share of their rate that the links of one chip have"
+    parser.add_argument("--slow-link", type=float, default=1.0, metavar="F", help=help_)
     parser.add_argument("--full", action="store_true", help="keep every instruction of every layer in the trace")
     parser.add_argument("-o", "--output", metavar="DIR", help="write the trace there")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -98,7 +100,7 @@ def _searched(args: Namespace, asked: dict[str, Any]) -> dict[str, Any]:
     from trnprof import words
     from trnprof.models import search
 
-    rest = {name: value for name, value in asked.items() if name not in (*SIZES, "full", "slow_chip")}
+    rest = {name: value for name, value in asked.items() if name not in (*SIZES, "full", "slow_chip", "slow_link")}
     found = search(args.config, args.search, **rest)
     rows = [("sharding", "estimate", "HBM of a core")]
     for one in found[:SHARDINGS_SHOWN]:

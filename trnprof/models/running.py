@@ -33,6 +33,7 @@ def run_model(
     full: bool = False,
     must_fit: bool = True,
     slow_chip: float = 1.0,
+    slow_link: float = 1.0,
     watch: Watcher | None = None,
     **more: Any,
 ) -> ModelRun:
@@ -43,12 +44,13 @@ def run_model(
     full      : keep every instruction of every layer in the trace
     must_fit  : raise where HBM is too small; else the verdict says memory capacity
     slow_chip : how many times longer one chip of the first pipeline stage takes for what it computes (train)
+    slow_link : share of their rate that the links of one chip have; its own exchanges are told
     watch     : told of (operation, its number, how many there are)
     more      : batch, seq, context, dtype, draft, steps, microbatch, recompute; tp, pp, dp, ep, cp, sp, zero,
                 interleave
     raises    : InputError, UnsupportedError, CapacityError
     """
-    asked = setting(config, phase, device, lnc, fabric, **more)
+    asked = setting(config, phase, device, lnc, fabric, slow_link, **more)
     graph, held = asked.graph, asked.held
     if must_fit:
         check_fit(asked)

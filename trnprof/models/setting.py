@@ -31,6 +31,8 @@ class Setting:
     lnc: int
     fabric: str | None
     """What joins the chips; None for the device's plain instances."""
+    slow_link: float = 1.0
+    """Share of their rate that the links of one chip have."""
 
     @cached_property
     def graph(self) -> Graph:
@@ -63,7 +65,7 @@ class Setting:
 
     @cached_property
     def network(self) -> Network | None:
-        return network(self.sharding, self.fabric or self.device, self.lnc)
+        return network(self.sharding, self.fabric or self.device, self.lnc, self.slow_link)
 
 
 def setting(
@@ -72,6 +74,7 @@ def setting(
     device: str | Device = "trn2",
     lnc: int = 1,
     fabric: str | None = None,
+    slow_link: float = 1.0,
     **more: Any,
 ) -> Setting:
     """raises : InputError, UnsupportedError for what cannot be asked"""
@@ -87,4 +90,4 @@ def setting(
         raise InputError(f"lnc={lnc!r}: a logical core has 1 or 2 physical cores")
     model = config if hasattr(config, "graph") else read(config)
     check_phase(model, phase)
-    return Setting(model, workload, sharding, target, lnc, fabric)
+    return Setting(model, workload, sharding, target, lnc, fabric, slow_link)
