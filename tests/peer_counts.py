@@ -36,10 +36,11 @@ def checkout(name: str) -> Path:
 def as_llm_viewer(graph: Graph, context: int) -> dict[str, int]:
     """Sums of a Llama graph on one core, decode or prefill of `context` tokens, in LLM-Viewer's names."""
     sums: Counter[str] = Counter()
+    hidden = next(one.inputs[0].shape[1] for one, _ in graph.operations() if one.operator == "rmsnorm")
     for section in graph.sections:
         for layer in section.layers:
             for operation in layer.operations:
-                for name, value in _counted(graph.phase, layer.name, operation, context).items():
+                for name, value in _counted(graph.phase, layer.name, operation, context, hidden).items():
                     sums[name] += layer.repeat * value
     sums["memory_access"] = ELEMENT * sum(sums[name] for name in ("weight", "load", "store", "load_kv", "store_kv"))
     return {
@@ -51,7 +52,7 @@ def as_llm_viewer(graph: Graph, context: int) -> dict[str, int]:
     }
 
 
-def _counted(phase: str, layer: str, operation: Operation, context: int) -> dict[str, int]:
+def _counted(phase: str, layer: str, operation: Operation, context: int, hidden: int) -> dict[str, int]:
     name = operation.name
     if name == "attention/qkv":
         return _projections(operation)
@@ -63,12 +64,14 @@ def _counted(phase: str, layer: str, operation: Operation, context: int) -> dict
         (rows, inner), (_, columns) = (one.shape for one in operation.inputs)
         return _product(rows, inner, columns)
     if operation.operator == "gated_mlp":
-        (rows, hidden), (_, inner) = (one.shape for one in operation.inputs[:2])
+        (rows, _), (_, inner) = (one.shape for one in operation.inputs[:2])
         parts = Counter(_product(rows, hidden, inner))
         parts.update(_product(rows, hidden, inner))
         parts.update(_product(rows, inner, hidden))
-        parts.update(OPs=2 * rows * hidden, load=2 * rows * hidden, store=rows * hidden)
+        parts.update(_activation(rows, hidden))
         return dict(parts)
+    if operation.scalars.get("kind") == "silu_multiply":
+        return _activation(operation.inputs[0].shape[0], hidden)
     if operation.operator in ("rmsnorm", "elementwise"):
         rows, width = operation.inputs[0].shape
         each = 7 if operation.operator == "rmsnorm" else 1
@@ -78,6 +81,10 @@ def _counted(phase: str, layer: str, operation: Operation, context: int) -> dict
 
 def _product(rows: int, inner: int, columns: int) -> dict[str, int]:
     return {"OPs": 2 * rows * inner * columns, "weight": inner * columns, "load": rows * inner, "store": rows * columns}
+
+
+def _activation(rows: int, hidden: int) -> dict[str, int]:
+    return {"OPs": 2 * rows * hidden, "load": 2 * rows * hidden, "store": rows * hidden}
 
 
 def _projections(operation: Operation) -> dict[str, int]:

@@ -75,12 +75,13 @@ def _digest(key: tuple, device: Device, lnc: int) -> str:
 
 @cache
 def sources() -> str:
-    """A digest of the emulator's own code, operators included."""
+    """A digest of the code that decides the trace of an operator: the emulator's own, kernels included."""
     import sim
 
     digest = hashlib.sha256()
     root = Path(sim.__file__).parent
-    for path in sorted(root.rglob("*.py")):
+    laying_out = root / "models"
+    for path in sorted(path for path in root.rglob("*.py") if laying_out not in path.parents):
         digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -52,6 +52,8 @@ class Draft:
         activation: str | None = None,
         shared: bool = False,
         same_input: bool = False,
+        times: int = 1,
+        held: int | None = None,
     ) -> None:
         """[rows, inner] times a weight [inner, columns]; `shared`: transposed, it was counted as the embedding."""
         kind = self.workload.dtype
@@ -62,7 +64,7 @@ class Draft:
         operands = [Operand((rows, inner), kind), self.weight(*shape, dtype=kind, shared=shared)]
         if bias:
             operands.append(self.weight(columns))
-        self.operations.append(Operation(name, "matmul", tuple(operands), scalars, same_input=same_input))
+        self.operations.append(Operation(name, "matmul", tuple(operands), scalars, times, held, same_input))
 
     def norm(self, name: str, rows: int, width: int, kind: str = "rmsnorm") -> None:
         weights = [self.weight(width)] * (1 if kind == "rmsnorm" else 2)

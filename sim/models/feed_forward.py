@@ -9,6 +9,9 @@ from sim.models.draft import QUICK, Draft
 from sim.models.graph import SIZES
 from sim.models.workload import Sharding, divided
 
+FEW = 128
+"""Tokens up to which a feed-forward part is a kernel a product."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
@@ -38,24 +41,26 @@ def feed(draft: Draft, part: FeedForward, rows: int, hidden: int) -> None:
 def _dense(
     draft: Draft, part: FeedForward, name: str, rows: int, hidden: int, local: int, times: int = 1, held: int = 1
 ) -> None:
-    """One kernel where the activations need not be kept, else one a product."""
-    fused = draft.workload.phase != "train" and draft.workload.dtype in QUICK and not part.bias
-    weights = [draft.weight(hidden, local)] * (2 if part.gated else 1) + [draft.weight(local, hidden)]
-    if fused or times > 1 or held > 1:
+    """One kernel for many tokens whose activations need not be kept, else one a product.
+
+    Few tokens leave no rows to share between the cores of a logical core; products share their columns.
+    """
+    if draft.workload.phase != "train" and draft.workload.dtype in QUICK and not part.bias and rows > FEW:
+        weights = [draft.weight(hidden, local)] * (2 if part.gated else 1) + [draft.weight(local, hidden)]
         operator = "gated_mlp" if part.gated else "mlp"
-        draft.call(
-            f"{name}/{operator}", operator, draft.flow(rows, hidden), *weights,
-            times=times, held=held, activation=part.activation,
-        )  # fmt: skip
+        flow = draft.flow(rows, hidden)
+        draft.call(f"{name}/{operator}", operator, flow, *weights, times=times, held=held, activation=part.activation)
         return
+    each = {"bias": part.bias, "times": times, "held": held}
     if part.gated:
-        draft.matmul(f"{name}/gate", rows, hidden, local, bias=part.bias)
-        draft.matmul(f"{name}/up", rows, hidden, local, bias=part.bias, same_input=True)
-        draft.elementwise(f"{name}/{part.activation}", f"{part.activation}_multiply", (rows, local), (rows, local))
+        draft.matmul(f"{name}/gate", rows, hidden, local, **each)
+        draft.matmul(f"{name}/up", rows, hidden, local, same_input=True, **each)
+        shapes = ((rows, local), (rows, local))
+        draft.elementwise(f"{name}/{part.activation}", f"{part.activation}_multiply", *shapes, times=times)
     else:
-        draft.matmul(f"{name}/up", rows, hidden, local, bias=part.bias)
-        draft.elementwise(f"{name}/{part.activation}", part.activation, (rows, local))
-    draft.matmul(f"{name}/down", rows, local, hidden, bias=part.bias)
+        draft.matmul(f"{name}/up", rows, hidden, local, **each)
+        draft.elementwise(f"{name}/{part.activation}", part.activation, (rows, local), times=times)
+    draft.matmul(f"{name}/down", rows, local, hidden, **each)
 
 
 def _experts(draft: Draft, part: FeedForward, rows: int, hidden: int) -> None:
