@@ -71,7 +71,7 @@ def test_heads_columns_and_vocabulary_are_spread_over_tensor_parallel_cores() ->
     assert whole["attention/qkv"] == ((64, 256), (256, 512))
     assert half["attention/qkv"] == ((64, 256), (256, 256))
     assert half["attention/output"] == ((64, 128), (128, 256))
-    assert half["mlp/up"][1] == (256, 256)
+    assert half["mlp/gated_mlp"][1] == (256, 256)
     assert half["attention/all_reduce"] == ()
 
 

@@ -9,9 +9,6 @@ from sim.models.draft import QUICK, Draft
 from sim.models.graph import SIZES
 from sim.models.workload import Sharding, divided
 
-FEW = 128
-"""Tokens up to which a feed-forward part is a kernel a product."""
-
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
@@ -41,11 +38,8 @@ def feed(draft: Draft, part: FeedForward, rows: int, hidden: int) -> None:
 def _dense(
     draft: Draft, part: FeedForward, name: str, rows: int, hidden: int, local: int, times: int = 1, held: int = 1
 ) -> None:
-    """One kernel for many tokens whose activations need not be kept, else one a product.
-
-    Few tokens leave no rows to share between the cores of a logical core; products share their columns.
-    """
-    if draft.workload.phase != "train" and draft.workload.dtype in QUICK and not part.bias and rows > FEW:
+    """One kernel where the activations need not be kept, else one a product."""
+    if draft.workload.phase != "train" and draft.workload.dtype in QUICK and not part.bias:
         weights = [draft.weight(hidden, local)] * (2 if part.gated else 1) + [draft.weight(local, hidden)]
         operator = "gated_mlp" if part.gated else "mlp"
         flow = draft.flow(rows, hidden)
