@@ -98,11 +98,20 @@ def devices() -> Iterator[tuple[str, ...]]:
     for work, (name, asked) in WORK.items():
         for chip in CHIP.values():
             machine = {key: value for key, value in chip.items() if key != "tp"} if name in ONE_CORE else chip
-            made = run(name, **asked, **machine)
-            yield (work, made.model, where(made), *figures(made))
+            yield (work, *row(name, **asked, **machine))
     for machine in TRAINING.values():
         made = run("llama-3-8b", phase="train", seq=4096, zero=1, sp=True, recompute="selective", **machine)
         yield (f"training, {machine['batch']} x 4096 tokens", made.model, where(made), *figures(made))
+
+
+def row(name: str, **asked: Any) -> tuple[str, ...]:
+    """Model, machine and figures; what does not fit is shown all the same, bound by memory capacity."""
+    try:
+        made = run(name, **asked)
+    except CapacityError:
+        made = run(name, **asked, must_fit=False)
+        return (made.model, where(made), "does not fit", *[""] * 4, *figures(made)[5:])
+    return (made.model, where(made), *figures(made))
 
 
 def where(made: ModelRun) -> str:

@@ -258,6 +258,7 @@ def test_the_command_prints_figures_and_keeps_the_trace(tmp_path: Path, capsys: 
     ("asked", "code", "told"),
     [
         (["--tp", "3"], 1, "tp=3 does not divide attention heads 4"),
+        (["--device", "trn1", "--lnc", "2"], 1, "lnc=2: a logical core of trn1 is one physical core"),
         (["--device", "inf1"], 3, "no timing model"),
         (["--phase", "denoise"], 1, "tiny has no phase denoise (it has prefill, decode, train)"),
         (["--phase", "dream"], 2, "invalid choice"),

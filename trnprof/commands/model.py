@@ -155,8 +155,9 @@ def _head(run: ModelRun) -> str:
     spread = [f"{name} {getattr(shards, name)}" for name in SIZES if getattr(shards, name) > 1]
     spread += [*(["sp"] if shards.sp else []), *([f"ZeRO {shards.zero}"] if shards.zero else [])]
     cores = f"{words.count(run.cores)} logical core{'s' if run.cores > 1 else ''} of LNC {run.lnc}"
-    lines = [f"{words.plain(run.model, 60)} {work.phase}  {run.device}, {cores}, {', '.join(asked + spread)}; emulated",
-             result.lead(run.verdict, run.trace.meta)]  # fmt: skip
+    asked_of = f"{run.device}, {cores}, {', '.join(asked + spread)}"
+    head = f"{words.plain(run.model, 60)} {work.phase}  {asked_of}; {result.origin(run.trace.meta)}"
+    lines = [head, result.lead(run.verdict, run.trace.meta)]
     told = [item for item in run.verdict.evidence if result.tells(item, run.verdict)]
     return "\n".join(lines + [wrapped(item.sentence, "  · ") for item in told])
 

@@ -74,7 +74,7 @@ def _verdict(trace: Trace, whole: Verdict) -> str:
 
     meta, cores = trace.meta, words.plural(machine(trace).cores, "core")
     head = [
-        f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {_origin(meta)}",
+        f"{words.plain(meta.kernel or meta.source, 80)}  {words.plain(meta.device, 40)}, {cores}, {origin(meta)}",
         lead(whole, meta),
         *(wrapped(sentence, "  · ") for sentence in _sure(meta)),
     ]
@@ -104,7 +104,7 @@ def lead(whole: Verdict, meta: Meta) -> str:
     )
 
 
-def _origin(meta: Meta) -> str:
+def origin(meta: Meta) -> str:
     from sim.spec import device
 
     if not meta.is_simulation:

@@ -18,6 +18,8 @@ from sim.models.work import held_bytes
 from sim.spec import Device, hbm_bandwidth, peak_flops
 
 GIB = 1 << 30
+PAIRED = 3
+"""The generation of NeuronCores from which on two can make one logical core."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def setting(
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
     if lnc not in (1, 2):
         raise InputError(f"lnc={lnc!r}: a logical core has 1 or 2 physical cores")
+    if lnc > 1 and target.generation < PAIRED:
+        raise InputError(f"lnc={lnc}: a logical core of {target.name} is one physical core")
     model = config if hasattr(config, "graph") else read(config)
     check_phase(model, phase)
     return Setting(model, workload, sharding, target, lnc, fabric, slow_link)
