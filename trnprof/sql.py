@@ -19,7 +19,7 @@ by_source_line by `source`: instructions, total_ns, flops, HBM bytes
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sim.errors import InputError, UnsupportedError
@@ -40,20 +40,32 @@ def query(trace: Trace, text: str) -> pa.Table:
 
     raises : InputError for SQL that is wrong, or anything but one SELECT; UnsupportedError without DuckDB
     """
+    without = () if EXTRA in text.lower() else (EXTRA,)
+    tables = {view: relation(trace, name, without) for view, name in VIEWS.items()}
+    return select(tables, text, tuple(DERIVED.values()))
+
+
+def select(tables: Mapping[str, pa.Table], text: str, views: Sequence[str] = ()) -> pa.Table:
+    """The answer to one SELECT over tables, and over views that are made of them first. raises : as `query`"""
     try:
         import duckdb
     except ImportError:
         raise UnsupportedError("SQL needs DuckDB", remedy="pip install 'trnprof[sql]'") from None
 
     with duckdb.connect() as database:
-        _fill(database, trace, () if EXTRA in text.lower() else (EXTRA,))
+        for name, table in tables.items():
+            database.register(name, table)
+        for view in views:
+            database.execute(view)
+        _shut(database)
         try:
             statements = database.extract_statements(text)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
                 raise InputError("SQL: one SELECT is answered", remedy="the trace itself cannot be changed")
             return database.sql(text).to_arrow_table()
         except duckdb.Error as fault:
-            raise InputError(f"SQL: {' '.join(str(fault).split())}", remedy=f"views: {', '.join(names())}") from None
+            known = names() if views else tables
+            raise InputError(f"SQL: {' '.join(str(fault).split())}", remedy=f"views: {', '.join(known)}") from None
 
 
 def names() -> tuple[str, ...]:
@@ -61,12 +73,8 @@ def names() -> tuple[str, ...]:
     return (*VIEWS, *DERIVED)
 
 
-def _fill(database: duckdb.DuckDBPyConnection, trace: Trace, without: Collection[str]) -> None:
-    """Make the views, then shut the door to everything outside."""
-    for view, name in VIEWS.items():
-        database.register(view, relation(trace, name, without))
-    for made in DERIVED.values():
-        database.execute(made)
+def _shut(database: duckdb.DuckDBPyConnection) -> None:
+    """The door to everything outside."""
     database.execute(f"set memory_limit = '{MEMORY}'; set temp_directory = ''")
     database.execute("set enable_external_access = false; set python_enable_replacements = false")
     database.execute("set lock_configuration = true")

@@ -235,6 +235,10 @@ class _Dask:
         """The scheduler starts new workers itself."""
 
 
+def _call(function: Callable, item: Any) -> Any:
+    return function(item)
+
+
 class _Ray:
     """A Ray cluster, of this machine without an address."""
 
@@ -246,7 +250,6 @@ class _Ray:
         self.lost = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
         self._workers = workers
         self._address = address
-        self._remotes: dict[Callable, Any] = {}
 
     def __enter__(self) -> _Ray:
         import ray
@@ -257,6 +260,8 @@ class _Ray:
             ray.init(address=self._address, log_to_driver=False, logging_level="error", **own)
             # It writes of lost workers to stdout, which is for results alone, and has no public switch for that.
             ray._private.worker._worker_logs_enabled = False
+        # Its own retries would hide which item it is that loses workers.
+        self._call = ray.remote(max_retries=0)(_call)
         self.width = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
         return self
 
@@ -267,12 +272,7 @@ class _Ray:
             ray.shutdown()
 
     def submit(self, function: Callable, item: Any) -> Any:
-        import ray
-
-        if function not in self._remotes:
-            # Its own retries would hide which item it is that loses workers.
-            self._remotes[function] = ray.remote(max_retries=0)(function)
-        return self._remotes[function].remote(item)
+        return self._call.remote(function, item)
 
     def finished(self, tickets: list[Any]) -> list[Any]:
         import ray

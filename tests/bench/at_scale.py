@@ -42,10 +42,8 @@ DRAWN = """(key) => new Promise(done => {
     const tl = trnprof.timeline, before = tl.ondraw, begun = performance.now();
     const fresh = () => tl.frame && tl.frame.bucket === tl.frames.bucket(tl.view, Math.max(1, tl.w))
         && tl.frame.t0 <= tl.view[0] && tl.frame.t1 >= tl.view[1];
-    let moved = false;
     tl.ondraw = () => {
         before?.();
-        moved = true;
         if (fresh()) { tl.ondraw = before; done(performance.now() - begun); }
     };
     tl.canvas.focus();
@@ -173,7 +171,7 @@ def terminal(path: Path) -> dict[str, object]:
         os.execvpe(sys.executable, [sys.executable, "-m", "trnprof", "tui", str(path)], environment())
     fcntl.ioctl(handle, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     seen = b""
-    while b"TensorE" not in seen:
+    while b"more track" not in seen:
         seen = seen[-4096:] + read(handle, 30)
     found: dict[str, object] = {"tui_first_picture": round((time.perf_counter() - begun) * 1e3)}
     drain(handle, 4)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trnprof.commands import opening
@@ -8,9 +9,9 @@ from trnprof.commands.arguments import natural
 from trnprof.commands.streams import columns, emit, emit_json, say
 
 if TYPE_CHECKING:
-    from sim.trace import Trace
+    from pathlib import Path
 
-_TEXTS = ("track", "opcode", "name", "function", "operands", "source")
+    from sim.trace import Trace
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -18,24 +19,29 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE")
     parser.add_argument("-n", "--limit", type=natural, default=100, metavar="N", help="rows to print (100)")
     opening.declare_strict(parser)
+    opening.declare_many(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def execute(args: Namespace) -> int:
     """Print the instructions of which a name, opcode, operand, source, region or engine matches; exit 1 when none does.
 
-    The search is that of the interactive views.
+    The search is that of the interactive views. Traces of a folder may be searched each by itself (--engine).
     """
     from sim.errors import InputError
+    from trnprof.ranks import record
     from trnprof.view.search import search
 
+    paths = opening.many(args)
+    if paths:
+        return _of_many(args, paths)
     trace = opening.open_trace(args.trace, args.strict, args.columns)
     hits = search(trace, args.pattern)
     if hits.error:
         raise InputError(f"{args.pattern}: not a regular expression: {hits.error}")
     rows = hits.rows[: args.limit].tolist()
     if args.json:
-        emit_json({"pattern": args.pattern, "matches": hits.count, "rows": [_record(trace, row) for row in rows]})
+        emit_json({"pattern": args.pattern, "matches": hits.count, "rows": [record(trace, row) for row in rows]})
     elif rows:
         emit(_text(trace, rows))
     if hits.count > len(rows):
@@ -43,26 +49,41 @@ def execute(args: Namespace) -> int:
     return 0 if hits.count else 1
 
 
-def _record(trace: Trace, row: int) -> dict[str, Any]:
-    from sim.trace import ENGINE_NAMES
+def _of_many(args: Namespace, paths: Sequence[Path]) -> int:
+    from trnprof.ranks import search
 
-    table = trace.instructions
-    start, end = int(table.start_ps[row]), int(table.end_ps[row])
-    return {
-        "id": int(table.id[row]),
-        "start_ns": start / 1000,
-        "duration_ns": (end - start) / 1000,
-        "engine": ENGINE_NAMES[int(table.engine[row])],
-        **{name: trace.text(table, name, row) for name in _TEXTS},
-    }
+    found = search(paths, args.pattern, args.limit, opening.where(args))
+    count = sum(part.count for part in found)
+    records = [{"trace": part.trace, **each} for part in found for each in part.records][: args.limit]
+    if args.json:
+        traces = {part.trace: part.count for part in found}
+        emit_json({"pattern": args.pattern, "matches": count, "traces": traces, "rows": records})
+    elif records:
+        emit(_lines(records))
+    if count > len(records):
+        say(f"{len(records)} of {count} matches; -n shows more")
+    return 0 if count else 1
+
+
+def _lines(records: Sequence[Mapping[str, Any]]) -> str:
+    from trnprof import words
+
+    lines = [("trace", "id", "start", "takes", "engine", "instruction", "source")]
+    for each in records:
+        start, took = (words.time(round(each[name] * 1000)) for name in ("start_ns", "duration_ns"))
+        texts = (each["track"] or each["engine"], each["opcode"] or each["name"] or "", each["source"] or "")
+        shown = (words.plain(text, 40) for text in texts)
+        lines.append((words.plain(each["trace"], 40), str(each["id"]), start, took, *shown))
+    return columns(lines, frozenset((1, 2, 3)))
 
 
 def _text(trace: Trace, rows: list[int]) -> str:
     from trnprof import words
+    from trnprof.ranks import record as recorded
     from trnprof.view.labels import title
 
     lines = [("id", "start", "takes", "engine", "instruction", "source")]
-    for record, row in zip((_record(trace, row) for row in rows), rows, strict=True):
+    for record, row in zip((recorded(trace, row) for row in rows), rows, strict=True):
         start, took = (words.time(round(record[name] * 1000)) for name in ("start_ns", "duration_ns"))
         source = words.plain(record["source"] or "", 60)
         shown = title(trace, trace.instructions, row)

@@ -18,7 +18,9 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("query", metavar="SELECT", help="one SELECT; without it the views and their columns",
                         nargs="?")  # fmt: skip
     parser.add_argument("--csv", action="store_true", help="print CSV, every row")
+    parser.add_argument("--then", metavar="SELECT", help="one more SELECT, over `answer`, the rows of the first")
     opening.declare_strict(parser)
+    opening.declare_many(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, every row")
 
 
@@ -29,16 +31,29 @@ def execute(args: Namespace) -> None:
     by_source_line. Times are ns, text and enumerations are words:
 
       trnprof sql TRACE "select opcode, count(*), sum(duration_ns) from instruction group by all order by 3 desc"
-    """
-    from trnprof.sql import query
 
-    answer = query(opening.open_trace(args.trace, args.strict, args.columns), args.query or _DESCRIBE)
+    Traces of a folder may answer each by itself (--engine), and --then adds up:
+
+      trnprof sql RANKS "select opcode, sum(duration_ns) as ns from instruction group by all" --engine dask \\
+        --address tcp://host:8786 --then "select opcode, sum(ns), max(ns) / min(ns) from answer group by all"
+    """
+    answer = _answer(args)
     if args.json:
         emit_json([{name: _plain(value) for name, value in row.items()} for row in answer.to_pylist()])
     elif args.csv:
         emit(_csv(answer))
     else:
         _print(answer)
+
+
+def _answer(args: Namespace) -> pa.Table:
+    from trnprof import ranks, sql
+
+    paths = opening.many(args)
+    if paths:
+        return ranks.query(paths, args.query or _DESCRIBE, args.then, opening.where(args))
+    answer = sql.query(opening.open_trace(args.trace, args.strict, args.columns), args.query or _DESCRIBE)
+    return sql.select({ranks.ANSWER: answer}, args.then) if args.then else answer
 
 
 _DESCRIBE = """

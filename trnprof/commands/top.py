@@ -14,6 +14,7 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("--by", choices=KEYS, help="opcode; name for a general timeline")
     parser.add_argument("-n", "--limit", type=natural, default=20, metavar="N", help="groups to print (20)")
     opening.declare_strict(parser)
+    opening.declare_many(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -21,19 +22,25 @@ def execute(args: Namespace) -> None:
     """Print what takes the most time: by opcode, name, engine, source line, DMA queue or variable.
 
     total is the sum of durations, busy the time in which at least one of them runs, share that of the kernel's time.
+    Of traces that are asked each by itself (--engine), times are sums, and share is of all their time.
     """
     from dataclasses import asdict
 
     from trnprof import words
     from trnprof.ranking import default_key, rank
 
-    trace = opening.open_trace(args.trace, args.strict, args.columns)
-    by = args.by or default_key(trace)
-    ranks = rank(trace, by, args.limit)
+    paths = opening.many(args)
+    if paths:
+        from trnprof.ranks import top
+
+        (by, ranks), estimated = top(paths, args.by, args.limit, opening.where(args)), False
+    else:
+        trace = opening.open_trace(args.trace, args.strict, args.columns)
+        by = args.by or default_key(trace)
+        ranks, estimated = rank(trace, by, args.limit), trace.meta.is_simulation
     if args.json:
         emit_json({"by": by, "groups": [asdict(group) for group in ranks]})
         return
-    estimated = trace.meta.is_simulation
     rows = [(by, "count", "total", "busy", "share", "longest")]
     for group in ranks:
         times = (words.estimate(words.time(ps), estimated) for ps in (group.total_ps, group.busy_ps, group.longest_ps))

@@ -17,8 +17,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from sim.errors import InputError, UnsupportedError
-from sim.trace import Table, Trace
+from sim.texts import PackedStrings
+from sim.trace import Strings, Table, Trace
 from trnprof.readers.enumerations import WORDS
 from trnprof.readers.tables import META
 
@@ -138,7 +141,7 @@ def arrow(trace: Trace, name: str, table: Table, without: Collection[str] = ()) 
 
     # A column may bring its texts when it is first read.
     columns = {column: table.column(column) for column in table.present() if column not in without}
-    texts = pa.array(list(trace.strings), pa.string())
+    texts = _texts(trace.strings)
     made = {}
     for column, codes in columns.items():
         words = texts if table.columns[column].text else WORDS.get(f"{name}.{column}")
@@ -148,6 +151,16 @@ def arrow(trace: Trace, name: str, table: Table, without: Collection[str] = ()) 
             lexicon = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
             made[column] = lexicon.take(pa.array(codes, mask=codes < 0))
     return pa.table(made)
+
+
+def _texts(strings: Strings) -> pa.Array:
+    """A string table; a packed one as it lies in memory."""
+    import pyarrow as pa
+
+    if not isinstance(strings, PackedStrings) or len(strings) >= strings.offsets.size or strings.offsets[-1] >= 1 << 31:
+        return pa.array(list(strings), pa.string())
+    offsets = pa.py_buffer(strings.offsets.astype(np.int32))
+    return pa.StringArray.from_buffers(len(strings), offsets, pa.py_buffer(strings.data))
 
 
 @contextmanager
