@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from sim.trace import Meta, Trace
+from trnprof.jit.chrome import ARGS, CATEGORY, LENGTH, NAME, START
 from trnprof.readers.chrome_events import EVENTS, Event, events, picoseconds
+from trnprof.readers.chrome_plain import Plain, Quick
 from trnprof.readers.legacy.rows import storable
-from trnprof.readers.receipt import Receipt
+from trnprof.readers.receipt import Receipt, total
 from trnprof.readers.timeline import COUNTERS, FLOWS, SLICES, Timeline, track_name
 
 LANE_OF = "lane_of"
@@ -43,6 +45,10 @@ def read(data: bytes, path: str) -> Trace:
     reader = _Reader(Timeline(receipt))
     timed: list[tuple[int, Event]] = []
     for event in events(data, path, receipt):
+        if isinstance(event, Plain):
+            receipt.show(EVENTS, len(event.rows))
+            reader.plain(event)
+            continue
         phase = event.ph if isinstance(event.ph, str) else ""
         if phase == "M":
             receipt.show(EVENTS, 1)
@@ -82,6 +88,7 @@ class _Reader:
         self._numbered: dict[int, int] = {}
         """Slices by their own number, which flows of ours name; times alone leave nested slices in doubt."""
         self._async: dict[str, tuple[str, str]] = {}
+        self._quick: Quick | None = None
         self._actions: dict[str, Callable[[int, Event], None]] = {
             "X": self._whole,
             "B": lambda time, event: self._begin(time, event, self._place(event), self._place(event)),
@@ -97,6 +104,20 @@ class _Reader:
         table = COUNTERS if phase == "C" else FLOWS if phase in "stf" else SLICES
         self.receipt.read(table, 1)
         self.receipt.set_aside(table, reason)
+
+    def plain(self, run: Plain) -> None:
+        """Take many complete slices at once."""
+        self.receipt.read(SLICES, len(run.rows))
+        self.receipt.read_time(SLICES, total(run.rows[:, LENGTH]))
+        code, start = self.timeline.strings.code, run.rows[:, START]
+        codes = {
+            "track": run.tracks(lambda pid, tid: code(self._place_of(pid, tid))),
+            "name": run.texts(NAME, code),
+            "category": run.texts(CATEGORY, lambda text: code(text or None)),
+            "args": run.args(lambda raw: code(_args(msgspec.Raw(raw)))),
+        }
+        self.timeline.slices(codes, start, start + run.rows[:, LENGTH])
+        self._quick = run.source
 
     def label(self, event: Event) -> None:
         """Take the name of a process or a thread."""
@@ -120,15 +141,19 @@ class _Reader:
         for stack in self._stacks.values():
             for begun in stack:
                 self.timeline.leave_open(begun.row)
-        finder = self.timeline.finder()
-        for time, event in timed:
-            if event.ph in ("s", "t", "f"):
-                self._flow(time, event, finder)
+        if self._quick is not None:
+            self.timeline.block = self._quick.texts(ARGS)
+        flows = [(time, event) for time, event in timed if event.ph in ("s", "t", "f")]
+        finder = self.timeline.finder() if flows else None
+        for time, event in flows:
+            self._flow(time, event, finder)
         self.timeline.name_tracks(self._names())
 
     def _place(self, event: Event) -> str:
         """The track of an event's thread, by numbers until names are known."""
-        pid, tid = _key(event.pid), _key(event.tid)
+        return self._place_of(_key(event.pid), _key(event.tid))
+
+    def _place_of(self, pid: str, tid: str) -> str:
         tid = self._lanes.get((pid, tid), tid)
         key = f"thread\0{pid}\0{tid}"
         self._places[key] = (pid, tid)

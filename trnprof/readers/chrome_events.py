@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sim.errors import InputError
+from trnprof.readers.chrome_plain import Plain, Quick
 from trnprof.readers.receipt import Receipt
 
 PS_PER_US = 1_000_000
@@ -65,8 +66,9 @@ def is_chrome(data: bytes) -> bool:
     return data[:4096].lstrip()[:1] == b"[" or _LIST.search(data) is not None
 
 
-def events(data: bytes, path: str, receipt: Receipt) -> Iterator[Event]:
-    """The events in the file's order; those that cannot be decoded are set aside one by one.
+def events(data: bytes, path: str, receipt: Receipt) -> Iterator[Event | Plain]:
+    """The events in the file's order, plain slices of large files many at once; those that cannot be decoded are set
+    aside one by one.
 
     errors : InputError where hardly anything is whole
     """
@@ -74,7 +76,15 @@ def events(data: bytes, path: str, receipt: Receipt) -> Iterator[Event]:
     at = found.end() if found else data.index(b"[") + 1
     run: list[tuple[int, int]] = []
     damage = 0
+    quick = Quick(data)
     while True:
+        if plain := quick.take(at):
+            yield from _decode(data, run, receipt)
+            run = []
+            receipt.read(EVENTS, len(plain.rows))
+            yield plain
+            at = plain.end
+            continue
         at = _GAP.match(data, at).end()
         if data[at : at + 1] == b"]":
             break

@@ -14,15 +14,19 @@ from itertools import pairwise
 import numpy as np
 
 from sim.errors import InputError
+from sim.texts import packed
 from sim.trace import NONE, Counters, EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, validate
+from trnprof.readers.chrome_plain import Texts
 from trnprof.readers.clock import LIMIT_PS
-from trnprof.readers.receipt import Receipt
+from trnprof.readers.receipt import Receipt, total
 
 BETWEEN = " / "
 """Between the process and the thread in the name of a track."""
 
 SLICES, COUNTERS, FLOWS = "slices", "counters", "flow events"
 _LOW, _HIGH = -(1 << 62), 1 << 62
+EXACT = 1 << 60
+"""Times of which sums and differences fit 64 bits."""
 _WALK = 256
 """Slices looked at, backwards, for the one that encloses a moment."""
 
@@ -49,6 +53,8 @@ class Timeline:
         self._points: dict[Hashable, list[tuple[int, int, bool]]] = {}
         self._arrows: list[tuple[int, int]] = []
         self._open: list[int] = []
+        self.block: Texts | None = None
+        """Texts of arguments that `slices` refers to."""
 
     def slice(
         self, track: str, name: str, start: int, end: int, category: str | None = None, args: str | None = None
@@ -65,6 +71,39 @@ class Timeline:
         self._start.append(low)
         self._end.append(high)
         return len(self._start) - 1
+
+    def slices(self, codes: dict[str, np.ndarray], start: np.ndarray, end: np.ndarray) -> None:
+        """Add many slices at once; times int64 ps, not beyond `EXACT`.
+
+        codes : of `track`, `name`, `category` and `args`; arguments below -1 are -2 - k for text k of `block`
+        """
+        origin = self._origin = int(start[0]) if self._origin is None else self._origin
+        if abs(origin) > EXACT:
+            self._widen()
+            start, end = start.astype(object), end.astype(object)
+        for name, values in codes.items():
+            getattr(self, f"_{name}").frombytes(values.astype(np.int32).tobytes())
+        for mine, times in ((self._start, start - origin), (self._end, end - origin)):
+            if isinstance(mine, array):
+                mine.frombytes(times.tobytes())
+            else:
+                mine.extend(times.tolist())
+
+    def _written(self) -> Strings:
+        """All texts; those of `block` after the others, unless they are among these."""
+        if self.block is None:
+            return self.strings
+        shift = len(self.strings)
+        table = self.block.after(*packed(self.strings))
+        args = np.array(self._args, np.int32)
+        place = np.arange(shift, shift + self.block.known, dtype=np.int32)
+        given = np.unique(args[args >= 0])
+        twins = self.block.known_as(*packed(self.strings[code] or "" for code in given.tolist()))
+        place[twins[twins >= 0]] = given[twins >= 0]
+        late = args < NONE
+        args[late] = place[-2 - args[late]]
+        self._args = array("i", args.tobytes())
+        return table
 
     def span(self, row: int, start: int, end: int) -> None:
         """Set both ends of a slice."""
@@ -89,7 +128,9 @@ class Timeline:
     def name_tracks(self, names: dict[str, str]) -> None:
         """Rename tracks once their names are known."""
         codes = {self.strings.find(old): self.strings.code(new) for old, new in names.items()}
-        self._track = array("i", [codes.get(code, code) for code in self._track])
+        place = np.arange(len(self.strings), dtype=np.int32)
+        place[list(codes)] = list(codes.values())
+        self._track = array("i", place[np.frombuffer(self._track, np.int32)].tobytes() if self._track else b"")
         self._counter = [(codes.get(code, code), time, value) for code, time, value in self._counter]
 
     def count(self, counter: str, time: int, value: float) -> None:
@@ -110,6 +151,7 @@ class Timeline:
         """
         if not self._start and not self._counter:
             raise InputError(f"{meta.source}: a timeline without slices and counters")
+        strings = self._written()
         self._chain()
         self._extend()
         base, sound = self._place()
@@ -128,15 +170,15 @@ class Timeline:
         )
         counters = self._counters(base)
         self.receipt.show(SLICES, order.size)
-        self.receipt.show_time(SLICES, sum((end - start).tolist()))
+        self.receipt.show_time(SLICES, total(end - start))
         return self._finish(
             replace(meta, quarantined=self.receipt.quarantined((SLICES, COUNTERS, FLOWS, also))),
-            table,
-            counters,
-            self._edges(place),
+            (table, counters, self._edges(place)),
+            strings,
         )
 
-    def _finish(self, meta: Meta, table: Instructions, counters: Counters, edges: Edges) -> Trace:
+    def _finish(self, meta: Meta, tables: tuple[Instructions, Counters, Edges], strings: Strings) -> Trace:
+        table, counters, edges = tables
         ends = (int(table.start_ps.min()), int(table.end_ps.max())) if len(table) else _reach(counters)
         meta = replace(
             meta,
@@ -145,7 +187,7 @@ class Timeline:
             notes=self.receipt.notes(),
             receipt=self.receipt.to_json(),
         )
-        trace = Trace(meta, self.strings, table, counters=counters, edges=edges)
+        trace = Trace(meta, strings, table, counters=counters, edges=edges)
         validate(trace)
         return trace
 

@@ -10,6 +10,7 @@ import atexit
 import bz2
 import gzip
 import io
+import os
 import shutil
 import tarfile
 import tempfile
@@ -82,7 +83,11 @@ class Source:
         return self._take(size)
 
     def rest(self) -> bytes:
-        """All that has not been read."""
+        """All that has not been read; of a plain file without a second copy of it."""
+        if not self.codecs and self._file.seekable():
+            self._file.seek(-len(self._kept), os.SEEK_CUR)
+            self._kept = b""
+            return self._file.read()
         parts = []
         while data := self.read(CHUNK):
             parts.append(data)

@@ -1,0 +1,124 @@
+"""Plain slices of Chrome's JSON, found with a regular expression an event."""
+
+import json
+import re
+from decimal import Decimal
+
+TEXT = r'"[ !#-\[\]-~]*"'
+WHOLE = r"(?:0|[1-9]\d{0,11})"
+DECIMAL = rf"-?{WHOLE}(?:\.\d{{1,6}})?"
+GAP = re.compile(rb"[ \n\r\t]*(?:,[ \n\r\t]*)*")
+FIELDS = {"name": 2, "cat": 4, "pid": 6, "tid": 8, "args": 10}
+EXACT = re.compile(rf"{TEXT}|-?{WHOLE}|true|false|null")
+
+
+def plain_slices(data, at, out):
+    text = data.tobytes()
+    filled = 0
+    while filled < len(out):
+        p = GAP.match(text, at).end()
+        last = event_end(text.decode("latin-1"), p, out[filled])
+        if last < 0:
+            break
+        filled += 1
+        at = last
+    return filled, at
+
+
+def event_end(text, p, row):
+    """Where a plain event that begins at p ends, -1 for another; its fields go into the row."""
+    try:
+        event, last = json.JSONDecoder(object_pairs_hook=list, parse_constant=refuse).raw_decode(text, p)
+    except ValueError:
+        return -1
+    if text[p : p + 1] != "{" or re.search(r"[^ -~\n\r\t]|\\", text[p:last]) or too_deep(event):
+        return -1
+    keys = [key for key, _ in event]
+    known = [key for key in keys if key in (*FIELDS, "ph", "ts", "dur")]
+    if (
+        {"id", "id2", "bp", "e"} & set(keys)
+        or len(set(known)) < len(known)
+        or not {"ph", "ts", "dur", "pid", "tid"} <= set(keys)
+    ):
+        return -1
+    row[:] = 0
+    return last if all(take(text, key, low, high, row) for key, low, high in places(text, p, last)) else -1
+
+
+def refuse(word):
+    raise ValueError(word)
+
+
+def too_deep(event):
+    return any(depth(value) > 6 for _, value in event)
+
+
+def depth(value):
+    if not isinstance(value, list):
+        return 0
+    inner = [item[1] if isinstance(item, tuple) else item for item in value]
+    return 1 + max(map(depth, inner), default=0)
+
+
+def places(text, p, last):
+    """Each key of an object with where its value begins and ends."""
+    scan = json.JSONDecoder(object_pairs_hook=list)
+    p += 1
+    while p < last:
+        p = re.compile(r"[\s,]*").match(text, p).end()
+        if text[p] == "}":
+            return
+        key, p = scan.raw_decode(text, p)
+        p = re.compile(r"\s*:\s*").match(text, p).end()
+        low = p
+        _, p = scan.raw_decode(text, p)
+        yield key, low, p
+
+
+def take(text, key, low, high, row):
+    """Put a field into the row; False where its value is not plain."""
+    value = text[low:high]
+    if key == "ph":
+        return value == '"X"'
+    if key in ("ts", "dur"):
+        if not re.fullmatch(DECIMAL, value):
+            return False
+        row[0 if key == "ts" else 1] = int(Decimal(value) * 10**6)
+        return key == "ts" or Decimal(value) >= 0
+    if key == "args":
+        tidy = not re.search(r"\s", re.sub(TEXT, "", value)) and all(
+            EXACT.fullmatch(word) and word != "-0" for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value)
+        )
+        row[10], row[11] = (low if tidy else -low), high
+        return value[0] == "{" and no_exponent(value)
+    if key in FIELDS:
+        if re.fullmatch(TEXT, value):
+            row[FIELDS[key]], row[FIELDS[key] + 1] = low + 1, high - 1
+            return True
+        row[FIELDS[key]], row[FIELDS[key] + 1] = low, high
+        return key in ("pid", "tid") and re.fullmatch(rf"-?{WHOLE}", value) and value != "-0"
+    return no_exponent(value)
+
+
+def no_exponent(value):
+    return not any(re.search(r"[eE]", word) for word in re.findall(r"-?\d[\d.eE+-]*", re.sub(TEXT, "", value)))
+
+
+def intern(data, low, high, slots, places, known, codes):
+    numbers = {data[a:b].tobytes(): k for k, (a, b) in enumerate(places[:known].tolist())}
+    for k, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        codes[k] = numbers.setdefault(data[a:b].tobytes(), len(numbers))
+        places[codes[k]] = places[codes[k]] if codes[k] < known else (a, b)
+        known = max(known, int(codes[k]) + 1)
+    return known
+
+
+def look_up(data, slots, places, sought, offsets, codes):
+    numbers = {data[a:b].tobytes(): k for k, (a, b) in enumerate(places.tolist()) if k in set(slots.tolist())}
+    for k in range(len(offsets) - 1):
+        codes[k] = numbers.get(sought[offsets[k] : offsets[k + 1]].tobytes(), -1)
+
+
+def gather(data, places, offsets, out):
+    for k, (a, b) in enumerate(places.tolist()):
+        out[offsets[k] : offsets[k + 1]] = data[a:b]

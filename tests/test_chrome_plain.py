@@ -1,0 +1,142 @@
+"""Many plain slices of a Chrome trace at once come out as they do one by one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.trace import Trace
+from tests.naive import chrome as plain
+from trnprof.jit import chrome as compiled
+from trnprof.readers import chrome, chrome_plain
+
+SCALARS = (
+    '"a"', '"MATMUL 1"', '"\\u00b5"', '"µ"', '"a\\"b"', '""', "0", "12", "-3", "-0", "007", "1.5", "0.000001", "1e3",
+    "12.1234567", "123456789012", "1234567890123", "true", "null", "nul", "-", "1.", '"X"',
+)  # fmt: skip
+ARGS = (
+    "{}", "{ }", '{"a":1}', '{"a": 1}', '{"a":[1,2,{"b":null}]}', '{"a":1.50}', '{"a":-0}', '{"a":1e5}', '{"a":"µ"}',
+    '{"a":{"b":{"c":{"d":{"e":{"f":{"g":1}}}}}}}', '{"a":12345678901234567890}', "[1]", '{"a":tru}', '{"a":1,"a":2}',
+    '{"a" :[ ]}', '{"x":"a b"}',
+)  # fmt: skip
+EVENT = '{"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"a","cat":"c","args":{"n":1}}'
+
+
+@st.composite
+def events(draw) -> str:
+    fields = {
+        "ph": '"X"',
+        "pid": "1",
+        "tid": '"t"',
+        "ts": "1.5",
+        "dur": "2",
+        "name": '"a"',
+        "cat": '"c"',
+        "args": '{"n":1}',
+    }
+    for key in draw(st.lists(st.sampled_from(sorted(fields)), max_size=2)):
+        fields[key] = draw(st.sampled_from(ARGS if key == "args" else SCALARS))
+    for key in draw(st.lists(st.sampled_from(sorted(fields)), max_size=1)):
+        del fields[key]
+    for key in draw(st.lists(st.sampled_from(("id", "bp", "sf", "tts", "e")), max_size=1)):
+        fields[key] = draw(st.sampled_from((*SCALARS, *ARGS)))
+    gap = draw(st.sampled_from(("", " ", "\n")))
+    items = draw(st.permutations(sorted(fields.items())))
+    return "{" + f",{gap}".join(f'"{key}"{gap}:{value}' for key, value in items) + gap + "}"
+
+
+def told(trace: Trace) -> list:
+    table = trace.instructions
+    texts = ("track", "name", "opcode", "operands")
+    rows = [
+        (int(table.start_ps[k]), int(table.end_ps[k]), *(trace.text(table, name, k) for name in texts))
+        for k in range(len(table))
+    ]
+    return [rows, trace.receipt, trace.meta.notes]
+
+
+def both(data: bytes, monkeypatch) -> tuple[Trace, Trace]:
+    monkeypatch.setattr(chrome_plain, "LARGE", 1 << 60)
+    slow = chrome.read(data, "trace.json")
+    monkeypatch.setattr(chrome_plain, "LARGE", 0)
+    return slow, chrome.read(data, "trace.json")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(events(), min_size=1, max_size=6))
+def test_any_mix_of_events_reads_the_same(parts):
+    data = (
+        '[{"ph":"M","pid":1,"tid":"t","name":"thread_name","args":{"name":"T"}},' + ",".join([EVENT, *parts])
+    ).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chrome_plain, "LONGEST_WAIT", 0)
+        slow, quick = both(data + b"]", patch)
+    assert told(quick) == told(slow)
+
+
+def test_equal_arguments_have_one_code(monkeypatch):
+    began = '{"ph":"B","pid":1,"tid":2,"ts":9,"name":"b","args":{"n":1}},{"ph":"E","pid":1,"tid":2,"ts":10}'
+    spaced = EVENT.replace('{"n":1}', '{"n": 1}')
+    slow, quick = both(f"[{EVENT},{began},{spaced},{EVENT}]".encode(), monkeypatch)
+    assert told(quick) == told(slow)
+    assert np.unique(quick.instructions.operands).size == 1
+
+
+def test_thousands_of_texts_are_numbered_and_found(monkeypatch):
+    parts = [EVENT.replace('{"n":1}', f'{{"n":{k % 3000}}}').replace('"a"', f'"a{k % 700}"') for k in range(9000)]
+    monkeypatch.setattr(chrome_plain, "RUN", 500)
+    slow, quick = both(f"[{','.join(parts)}]".encode(), monkeypatch)
+    assert told(quick) == told(slow)
+    assert np.unique(quick.instructions.operands).size == 3000
+
+
+def test_times_far_from_zero_stay_exact(monkeypatch):
+    parts = [EVENT.replace("1.5", str(at)) for at in ("999999999999.000001", "999999999999.000003", "-7.25")]
+    slow, quick = both(f"[{','.join(parts)}]".encode(), monkeypatch)
+    assert told(quick) == told(slow)
+
+
+def test_threads_that_continue_others_share_their_track(monkeypatch):
+    moved = '{"ph":"M","pid":1,"tid":2,"name":"lane_of","args":{"tid":5}}'
+    slow, quick = both(f"[{moved},{EVENT},{EVENT.replace('2,', '3,', 1)}]".encode(), monkeypatch)
+    assert told(quick) == told(slow)
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60, len(EVENT) - 1])
+def test_a_file_that_is_cut_off_reads_the_same(cut, monkeypatch):
+    slow, quick = both(f"[{EVENT},{EVENT[:cut]}".encode(), monkeypatch)
+    assert told(quick) == told(slow)
+
+
+@pytest.mark.jit
+@settings(max_examples=150, deadline=None)
+@given(st.lists(events(), min_size=1, max_size=3))
+def test_compiled_and_plain_agree(parts):
+    data = np.frombuffer((",".join(parts) + "]").encode(), np.uint8)
+    ours, theirs = np.zeros((2, 4, compiled.FIELDS), np.int64)
+    found = compiled.plain_slices(data, 0, ours)
+    assert tuple(found) == plain.plain_slices(data, 0, theirs)
+    assert np.array_equal(ours[: found[0]], theirs[: found[0]]), json.dumps(parts)
+
+
+@pytest.mark.jit
+def test_numbering_agrees_with_its_plain_twin():
+    data = np.frombuffer(b"abcabcabdx", np.uint8)
+    low, high = np.array([0, 3, 6, 9, 2, 0]), np.array([3, 6, 9, 10, 3, 0])
+    results = []
+    for module in (compiled, plain):
+        slots, places, codes = np.full(16, -1), np.zeros((8, 2), np.int64), np.zeros(6, np.int64)
+        known = module.intern(data, low, high, slots, places, 0, codes)
+        if module is plain:
+            slots[:known] = np.arange(known)
+        sought, found = np.frombuffer(b"abdzx", np.uint8), np.zeros(3, np.int64)
+        module.look_up(data, slots, places, sought, np.array([0, 3, 4, 5]), found)
+        sizes = places[:known, 1] - places[:known, 0]
+        out = np.zeros(int(sizes.sum()), np.uint8)
+        module.gather(data, places[:known], np.concatenate(([0], np.cumsum(sizes))), out)
+        results.append((known, places.tolist(), codes.tolist(), found.tolist(), out.tolist()))
+    assert results[0] == results[1]
