@@ -69,12 +69,17 @@ def both(data: bytes, monkeypatch) -> tuple[Trace, Trace]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(events(), min_size=1, max_size=6))
 def test_any_mix_of_events_reads_the_same(parts):
-    data = (
-        '[{"ph":"M","pid":1,"tid":"t","name":"thread_name","args":{"name":"T"}},' + ",".join([EVENT, *parts])
-    ).encode()
+    named = '{"ph":"M","pid":1,"tid":"t","name":"thread_name","args":{"name":"T"}}'
+    data = ("[" + ",".join([named, EVENT, *parts])).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chrome_plain, "LONGEST_WAIT", 0)
         slow, quick = both(data + b"]", patch)
+    assert told(quick) == told(slow)
+
+
+@pytest.mark.parametrize("value", [*ARGS, '{"a":{"x":1,"y":1},"b":{"x":1}}', '{"a":[{"x":1},{"x":2}],"x":1}'])
+def test_arguments_are_written_alike(value, monkeypatch):
+    slow, quick = both(("[" + EVENT + "," + EVENT.replace('{"n":1}', value) + "]").encode(), monkeypatch)
     assert told(quick) == told(slow)
 
 

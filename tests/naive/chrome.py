@@ -35,11 +35,8 @@ def event_end(text, p, row):
         return -1
     keys = [key for key, _ in event]
     known = [key for key in keys if key in (*FIELDS, "ph", "ts", "dur")]
-    if (
-        {"id", "id2", "bp", "e"} & set(keys)
-        or len(set(known)) < len(known)
-        or not {"ph", "ts", "dur", "pid", "tid"} <= set(keys)
-    ):
+    needed = {"ph", "ts", "dur", "pid", "tid"} <= set(keys)
+    if {"id", "id2", "bp", "e"} & set(keys) or len(set(known)) < len(known) or not needed:
         return -1
     row[:] = 0
     return last if all(take(text, key, low, high, row) for key, low, high in places(text, p, last)) else -1
@@ -86,8 +83,10 @@ def take(text, key, low, high, row):
         row[0 if key == "ts" else 1] = int(Decimal(value) * 10**6)
         return key == "ts" or Decimal(value) >= 0
     if key == "args":
-        tidy = not re.search(r"\s", re.sub(TEXT, "", value)) and all(
-            EXACT.fullmatch(word) and word != "-0" for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value)
+        tidy = (
+            not twice(json.loads(value, object_pairs_hook=list))
+            and not re.search(r"\s", re.sub(TEXT, "", value))
+            and all(EXACT.fullmatch(word) and word != "-0" for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value))
         )
         row[10], row[11] = (low if tidy else -low), high
         return value[0] == "{" and no_exponent(value)
@@ -98,6 +97,13 @@ def take(text, key, low, high, row):
         row[FIELDS[key]], row[FIELDS[key] + 1] = low, high
         return key in ("pid", "tid") and re.fullmatch(rf"-?{WHOLE}", value) and value != "-0"
     return no_exponent(value)
+
+
+def twice(value):
+    """Whether an object has a key twice."""
+    pairs = [item for item in value if isinstance(item, tuple)] if isinstance(value, list) else []
+    inner = [item[1] if isinstance(item, tuple) else item for item in value] if isinstance(value, list) else []
+    return len({key for key, _ in pairs}) < len(pairs) or any(map(twice, inner))
 
 
 def no_exponent(value):

@@ -4,6 +4,8 @@ Plain is a complete event (`"ph": "X"`) in ASCII without escapes, whose numbers 
 whose only keys that a reader must think about are those below. At anything else the loop stops.
 """
 
+import numpy as np
+
 from sim.jit import njit
 
 START = 0
@@ -19,6 +21,15 @@ ARGS = 10
 FIELDS = 12
 
 NESTING = 6
+MOST_KEYS = 32
+
+# What is known of a value while it is read, int64: whether it is as `msgspec` would write it, then its keys.
+KEYS = 1
+OBJECTS = 2
+OBJECT_AT = 3
+"""The object that is open at each depth; then object, begin and end of each key."""
+FIRST_KEY = OBJECT_AT + NESTING + 1
+
 PLACES = 6
 DIGITS = 12
 
@@ -147,11 +158,34 @@ def scalar_end(data, p, tidy):
 
 
 @njit(cache=True)
-def key_end(data, p, tidy):
+def note_key(data, low, high, depth, tidy):
+    """Remember a key of the object at a depth; of one that comes twice only the last counts, so it is not tidy."""
+    count = tidy[KEYS]
+    for k in range(count):
+        at = FIRST_KEY + 3 * k
+        if tidy[at] != tidy[OBJECT_AT + depth] or tidy[at + 2] - tidy[at + 1] != high - low:
+            continue
+        p = low
+        while p < high and data[p] == data[tidy[at + 1] + p - low]:
+            p += 1
+        if p == high:
+            tidy[0] = 0
+    if count == MOST_KEYS:
+        tidy[0] = 0
+        return
+    at = FIRST_KEY + 3 * count
+    tidy[at], tidy[at + 1], tidy[at + 2] = tidy[OBJECT_AT + depth], low, high
+    tidy[KEYS] = count + 1
+
+
+@njit(cache=True)
+def key_end(data, p, depth, tidy):
     """Where the value after a key begins."""
     q = text_end(data, p)
     if q < 0:
         return -1
+    if depth:
+        note_key(data, p + 1, q, depth, tidy)
     colon = skip(data, q + 1)
     if peek(data, colon) != COLON:
         return -1
@@ -173,6 +207,8 @@ def value_end(data, p, tidy):
             if depth == NESTING:
                 return -1
             depth += 1
+            tidy[OBJECTS] += 1
+            tidy[OBJECT_AT + depth] = tidy[OBJECTS]
             objects = 2 * objects + (1 if c == OPEN else 0)
             inside = skip(data, p + 1)
             if inside != p + 1:
@@ -184,7 +220,7 @@ def value_end(data, p, tidy):
                 objects //= 2
                 done = True
             elif c == OPEN:
-                p = key_end(data, p, tidy)
+                p = key_end(data, p, depth, tidy)
                 if p < 0:
                     return -1
         else:
@@ -206,7 +242,7 @@ def value_end(data, p, tidy):
                     tidy[0] = 0
                 p = after
                 if objects % 2:
-                    p = key_end(data, p, tidy)
+                    p = key_end(data, p, depth, tidy)
                     if p < 0:
                         return -1
                 done = False
@@ -265,6 +301,7 @@ def field_end(data, p, field, row, tidy):
         if peek(data, p) != OPEN:
             return -1
         tidy[0] = 1
+        tidy[KEYS] = 0
         last = value_end(data, p, tidy)
         row[ARGS], row[ARGS + 1] = (p if tidy[0] else -p), last
         return last
@@ -293,7 +330,7 @@ def event_end(data, p, row, tidy):
         if last < 0:
             return -1
         field = field_of(data, p + 1, last)
-        p = key_end(data, p, tidy)
+        p = key_end(data, p, 0, tidy)
         if p < 0 or field == -2 or (field >= 0 and seen >> field & 1):
             return -1
         if field >= 0:
@@ -320,7 +357,7 @@ def plain_slices(data, at, out):
 
     data : uint8 [bytes];  out : int64 [rows, FIELDS]
     """
-    tidy = out[0, :1].copy()
+    tidy = np.zeros(FIRST_KEY + 3 * MOST_KEYS, np.int64)
     filled = 0
     while filled < out.shape[0]:
         p = skip(data, at)
