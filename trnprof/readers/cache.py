@@ -124,13 +124,20 @@ def _folder(path: Path, least: int = 0) -> Path | None:
     """Where a path's columns are kept; None for what is small, or cannot be kept."""
     if not room():
         return None
-    files = sorted((*path.glob("*.parquet"), *path.glob(tracefile.INDEX))) if path.is_dir() else [path]
+    files = _tables(path) if path.is_dir() else [path]
     if sum(file.stat().st_size for file in files) < max(least, LEAST_BYTES):
         return None
     digest = blake2b(reader_version().encode(), digest_size=16)
     for file in files:
         _sample(file, digest)
     return cache_dir() / "columns" / digest.hexdigest()
+
+
+def _tables(path: Path) -> list[Path]:
+    """Files of a directory with tables, or of the ranks below it."""
+    found = [path / tracefile.INDEX] if (path / tracefile.INDEX).exists() else []
+    tables = sorted(path.glob("*.parquet")) or sorted((*path.rglob("*.parquet"), *path.rglob(tracefile.INDEX)))
+    return found + tables
 
 
 def _sample(file: Path, digest: Any) -> None:
