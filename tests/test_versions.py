@@ -19,6 +19,7 @@ from sim.explorer.columns import schema
 from sim.trace import Engine, Trace, validate
 from tests import legacy
 from trnprof import readers, sql
+from trnprof.bounds import classify
 from trnprof.export import export
 from trnprof.readers.legacy import read as read_legacy
 from trnprof.readers.versions import Versions
@@ -311,3 +312,32 @@ def test_several_executions_of_a_rank_ask_which(folder: Path, tmp_path: Path) ->
     with pytest.raises(InputError, match=r"holds 3 traces \(open one of: .*rank_0_exec_1, .*rank_0_exec_2"):
         readers.open(tmp_path / "tree")
     assert len(readers.open(tmp_path / "tree" / "rank_0_exec_2").instructions) == 9
+
+
+def test_collectives_of_a_device_profile_are_rows_of_their_own_engine(folder: Path) -> None:
+    before = readers.open(folder)
+    rows = [
+        {"start_ts": 13_500, "end_ts": 17_500, "duration_ns": 4000, "operation": "AllGather", "algorithm": "Ring",
+         "dtype": "bf16", "num_elements": 1024, "op_id": 3, "stream_id": 1, "input_size": 2048, "output_size": 4096,
+         "trigger_engine": "Sync", "replica_group": "[[0, 1]]"},
+        {"start_ts": 14_000, "end_ts": 13_000, "duration_ns": -1000, "operation": "AllReduce", "op_id": 4,
+         "stream_id": 1},
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), folder / "CcOp.parquet")
+    after = readers.open(folder)
+    validate(after)
+    table = after.instructions
+    at = int(np.flatnonzero(table.engine == Engine.COLLECTIVE)[0])
+    assert len(table) == len(before.instructions) + 1
+    assert (table.start_ps[at], table.end_ps[at]) == (13_500_000, 17_500_000)
+    assert (after.text(table, "opcode", at), after.text(table, "name", at)) == ("AllGather", "Ring")
+    assert "num_elements=1024" in after.text(table, "operands", at)
+    assert after.meta.window == (before.meta.window[0], 17_500_000)
+    accounts = after.receipt["tables"]
+    assert accounts["Instruction"] == before.receipt["tables"]["Instruction"]
+    assert (accounts["CcOp"]["shown"], accounts["CcOp"]["quarantined"], accounts["CcOp"]["balanced"]) == (1, 1, True)
+    ours = np.delete(np.arange(len(table)), at)
+    assert [after.strings[code] for code in table.extra[ours].tolist()] == [
+        before.strings[code] for code in before.instructions.extra.tolist()]  # fmt: skip
+    assert table.extra[at] == -1
+    assert classify(after)[0].scores["network"] > classify(before)[0].scores["network"] == 0

@@ -21,10 +21,11 @@ from sim.trace import (
     Transfers,
     validate,
 )
+from trnprof.readers import collectives
 from trnprof.readers.dma import build_transfers
 from trnprof.readers.draft import Columns, Draft, column, lookup, marks, size, take
 from trnprof.readers.operands import parse_operands
-from trnprof.readers.receipt import total
+from trnprof.readers.receipt import Receipt, total
 from trnprof.readers.regions import add_control, build_regions, kernel_window
 from trnprof.readers.waits import add_waits
 
@@ -171,13 +172,21 @@ def _rows_of(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(ids[order][at] == wanted, order[at], NONE)
 
 
+def _show(receipt: Receipt, name: str, columns: Columns) -> None:
+    receipt.show(name, size(columns))
+    if "end_ps" in columns:
+        receipt.show_time(name, total(columns["end_ps"] - columns["start_ps"]))
+
+
 def _count_shown(draft: Draft, transfers: Columns) -> None:
     """Close the receipt; `draft.tables` says what the file calls each table."""
     for table, name in draft.tables.items():
         columns = getattr(draft, table)
-        draft.receipt.show(name, size(columns))
-        if "end_ps" in columns:
-            draft.receipt.show_time(name, total(columns["end_ps"] - columns["start_ps"]))
+        if collectives.MARK in columns:
+            mine = columns[collectives.MARK].astype(bool)
+            _show(draft.receipt, collectives.TABLE, take(columns, mine))
+            columns = take(columns, ~mine)
+        _show(draft.receipt, name, columns)
     derived = size(transfers) - size(draft.transfers)
     if derived:
         draft.receipt.remark(f"{derived} of {size(transfers)} transfers were derived from packets.")

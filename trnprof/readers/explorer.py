@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sim.errors import InputError
-from sim.explorer.columns import schema
 from sim.trace import NONE, EdgeKind, Engine, Meta, QueueType, Strings, Trace
-from trnprof.readers import system, unpack
+from trnprof.readers import collectives, system
 from trnprof.readers.assemble import assemble
 from trnprof.readers.clock import LIMIT_PS, Clock, choose_clock
 from trnprof.readers.draft import EDGE_KINDS, ENGINES, QUEUE_TYPES, Columns, Draft, lookup, size
@@ -83,7 +81,16 @@ _COUNTERS = {
     "DmaUsage": {"dma_bytes_per_s": "current_throughput"},
     "PendingDma": {"pending_dma": "value"},
 }
-_READ = ("Instruction", "DmaPacket", "DmaPacketAggregated", "Flow", "SemaphoreUpdate", "TensorInfo", "Throttle")
+_READ = (
+    collectives.TABLE,
+    "Instruction",
+    "DmaPacket",
+    "DmaPacketAggregated",
+    "Flow",
+    "SemaphoreUpdate",
+    "TensorInfo",
+    "Throttle",
+)
 _EXPLAIN = ("Summary", "Metadata", "Warning", "SchemaFields", "NeffHeader", "ExecutionInfo")
 _ROW = "_row"
 """Row of an instruction in the file."""
@@ -99,7 +106,7 @@ def read(folder: Path) -> Trace:
         found = ", ".join(sorted(source.tables)[:6])
         raise InputError(f"{folder}: neither Instruction nor DmaPacket table; it has {found}")
     clock = _clock(source)
-    draft = Draft(strings, receipt, _instructions(source, clock, strings, receipt))
+    draft = Draft(strings, receipt, _with_collectives(source, clock, strings, receipt))
     draft.packets = _packets(source, clock, strings, receipt)
     draft.transfers = _transfers(source, clock, strings, receipt)
     draft.semaphore_updates = _semaphores(source, clock, receipt)
@@ -121,30 +128,6 @@ def read(folder: Path) -> Trace:
     _tell(source, receipt)
     trace = assemble(draft, header, tuple(f"The profile warns: {text}" for text in told))
     return with_extra(trace, source, "Instruction", draft.instructions[_ROW])
-
-
-def csv_tables(folder: Path) -> dict[str, Path]:
-    """The tables of a folder that Explorer exported as CSV; empty when it has none that is shown."""
-    found = {entry.stem: entry for entry in sorted(folder.glob("*.csv")) if entry.stem in schema()}
-    return found if found.keys() & {"Instruction", "DmaPacket", system.EVENTS} else {}
-
-
-def read_csv(tables: dict[str, Path], path: str) -> Trace:
-    """The trace of Explorer's tables as CSV files, by table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    from pyarrow import csv
-
-    folder = unpack.temporary()
-    for table, file in tables.items():
-        try:
-            with unpack.opened(file) as source:
-                found = csv.read_csv(unpack.Stream(source), parse_options=csv.ParseOptions(newlines_in_values=True))
-        except pa.ArrowException as fault:
-            raise InputError(f"{file}: damaged: {str(fault).splitlines()[0]}") from None
-        pq.write_table(found, folder / f"{table}.parquet")
-    trace = read(folder)
-    return replace(trace, meta=replace(trace.meta, source=path))
 
 
 def _tell(source: Source, receipt: Receipt) -> None:
@@ -218,6 +201,15 @@ def _instructions(source: Source, clock: Clock, strings: Strings, receipt: Recei
     wait, _ = source.times(table, ("evt_wait_time_ns", "evt_wait_time"))
     columns["wait_ps"] = np.clip(wait[kept], 0, LIMIT_PS // clock.unit_ps) * clock.unit_ps
     return columns
+
+
+def _with_collectives(source: Source, clock: Clock, strings: Strings, receipt: Receipt) -> Columns:
+    instructions = _instructions(source, clock, strings, receipt)
+    if not source.rows(collectives.TABLE):
+        return instructions
+    spans, kept = _timed(source, collectives.TABLE, clock, receipt)
+    more = collectives.columns_of(source, spans, kept, strings)
+    return collectives.below(instructions, more, collectives.ABSENT)
 
 
 def _given(source: Source, table: str, wanted: dict[str, tuple[str, ...]], kept: np.ndarray) -> Columns:

@@ -14,7 +14,7 @@ from trnprof.readers.parquet import Source
 def with_extra(trace: Trace, source: Source, table: str, rows: np.ndarray) -> Trace:
     """The trace with the column `extra`, where the file has columns that were not read.
 
-    rows : row of the file of each instruction
+    rows : row of the file of each instruction, -1 for one of another table
     """
     names = sorted({*source.names(table)} - source.used.get(table, set())) if table in source.tables else []
     if not names or not rows.size:
@@ -31,9 +31,11 @@ def _loader(
         import msgspec
 
         found: list[dict[str, object]] = [{} for _ in range(rows.size)]
+        mine = np.flatnonzero(rows >= 0)
+        records = [found[at] for at in mine.tolist()]
         for name in names:
             values = source.column(table, (name,))
-            for record, value in zip(found, values.take(rows).to_pylist() if values is not None else ()):
+            for record, value in zip(records, values.take(rows[mine]).to_pylist() if values is not None else ()):
                 if value not in (None, ""):
                     record[name] = value
         texts = [msgspec.json.encode(record, enc_hook=str).decode() if record else None for record in found]

@@ -15,6 +15,7 @@ from trnprof.readers import (
     chrome,
     csvfile,
     explorer,
+    explorer_csv,
     legacy,
     perfetto,
     ranks,
@@ -78,7 +79,7 @@ def _read_text(path: Path, source: unpack.Source, head: bytes, columns: Mapping[
     if columns is None and tables.is_header(names):
         return tables.read_csv(source.rest(), str(path))
     if columns is None and {"start_ts", "engine", "opcode"} <= {*names}:
-        return explorer.read_csv({"Instruction": path}, str(path))
+        return explorer_csv.read({"Instruction": path}, str(path))
     if columns is None and not names and summaries.is_text(head):
         return summaries.read_text(source.rest(), str(path))
     if columns is None and not names:
@@ -119,7 +120,7 @@ def trace_folder(path: Path) -> Path:
     errors : InputError where there is none, or there are several
     """
     found = trace_folders(path)
-    if not found and (tables.is_folder(path) or explorer.csv_tables(path)):
+    if not found and (tables.is_folder(path) or explorer_csv.tables(path)):
         return path
     if not found:
         has = sorted(entry.name for entry in path.iterdir())
@@ -143,8 +144,8 @@ def read_folder(path: Path) -> Trace:
         return tracefile.read(path)
     if tables.is_folder(path):
         return tables.read_folder(path)
-    spread = {} if any(TABLE_FILE.match(entry.name) for entry in path.iterdir()) else explorer.csv_tables(path)
-    return explorer.read_csv(spread, str(path)) if spread else explorer.read(path)
+    spread = {} if any(TABLE_FILE.match(entry.name) for entry in path.iterdir()) else explorer_csv.tables(path)
+    return explorer_csv.read(spread, str(path)) if spread else explorer.read(path)
 
 
 def trace_folders(path: Path, depth: int = 0) -> list[Path]:
