@@ -21,6 +21,7 @@ from tests import legacy
 from trnprof import readers, sql
 from trnprof.bounds import classify
 from trnprof.export import export
+from trnprof.readers import cache
 from trnprof.readers.legacy import read as read_legacy
 from trnprof.readers.versions import Versions
 from trnprof.summary import summarize
@@ -341,3 +342,20 @@ def test_collectives_of_a_device_profile_are_rows_of_their_own_engine(folder: Pa
         before.strings[code] for code in before.instructions.extra.tolist()]  # fmt: skip
     assert table.extra[at] == -1
     assert classify(after)[0].scores["network"] > classify(before)[0].scores["network"] == 0
+
+
+def test_a_profile_kept_for_the_next_opening_leaves_unknown_columns_in_the_file(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("TRNPROF_CACHE_BYTES", raising=False)
+    plain = readers.open(folder)
+    monkeypatch.setattr(cache, "LEAST_BYTES", 1)
+    monkeypatch.setattr(cache, "LEAST_ROWS", 1)
+    for _ in range(2):
+        kept = readers.open(folder)
+        assert times(kept) == times(plain)
+        assert plain.instructions.has("extra")
+        assert not kept.instructions.has("extra")
+    assert list((tmp_path / "cache").rglob("instructions.start_ps.npy"))
+    assert not list((tmp_path / "cache").rglob("instructions.extra.npy"))

@@ -176,11 +176,13 @@ def _version(files: Iterable[Path]) -> str:
 
 
 def _width(trace: Trace) -> dict[tuple[str, str], int]:
-    """Bytes of each column that there is."""
+    """Bytes of each column that is kept: all but what a captured profile says beside, which is made text by text."""
+    late = () if trace.meta.is_simulation else (("instructions", "extra"),)
     return {
         (name, column): len(table) * table.columns[column].dtype.itemsize
         for name, table in trace.tables()
         for column in table.present()
+        if (name, column) not in late
     }
 
 
@@ -188,7 +190,8 @@ def _fill(folder: Path, trace: Trace, path: Path, size: int) -> None:
     """Write all columns, one at a time; none of them stays in memory for it."""
     done, rows = 0, len(trace.instructions)
     stages.enter(Stage(path.name, "indexing", lambda: rows * done // max(1, size), rows))
-    for (name, column), width in _width(trace).items():
+    kept = _width(trace)
+    for (name, column), width in kept.items():
         _write(folder / f"{name}.{column}.npy", getattr(trace, name).read(column))
         done += width
     data, offsets = packed(trace.strings)
@@ -197,7 +200,10 @@ def _fill(folder: Path, trace: Trace, path: Path, size: int) -> None:
     index = {
         "path": str(path),
         "meta": asdict(trace.meta),
-        "tables": {name: {"rows": len(table), "columns": list(table.present())} for name, table in trace.tables()},
+        "tables": {
+            name: {"rows": len(table), "columns": [column for of, column in kept if of == name]}
+            for name, table in trace.tables()
+        },
     }
     (folder / INDEX).write_text(json.dumps(index, default=tracefile.plain), "utf-8")
 
