@@ -16,10 +16,10 @@ import nki.language as nl
 
 from .contraction import Cut, load_straight, load_turned
 from .masks import Masks
-from .tiles import BANK, BANK_BYTES, ROWS, blocks, in_bank, itemsize, leave_psum, length, share, tile
+from .tiles import BANK, BANK_BYTES, ROWS, blocks, column, in_bank, itemsize, leave_psum, length, share, tile
 
 WIDTH = 1024  # keys of a block: two banks of PSUM
-SEGMENT = 8192  # keys that are on chip at a time
+SEGMENT = 4096  # keys that are on chip at a time
 SUM_BANK, SUMS, TURNED_BANK, TURNED_BANKS = 7, 2, 6, 1  # of PSUM; the scores have the first
 AHEAD = 2  # rounds whose scores are issued before the first one's probabilities are used
 TURNED_BYTES = 1024  # of a partition of PSUM, for transposed probabilities
@@ -36,58 +36,47 @@ def attention(q, k, v, causal=False, window=None, scale=None, lse=False):
     B, heads, S, _ = q.shape
     out = nl.ndarray((B, heads, S, v.shape[3]), dtype=q.dtype, buffer=nl.shared_hbm)
     sums = nl.ndarray((B, heads, S), dtype=nl.float32, buffer=nl.shared_hbm) if lse else None
-    task = Task(q, k, v, causal, window, scale)
+    masks = Masks(q.dtype, k.shape[2] - q.shape[2], causal, window)
     mine = share(B * heads, 1)
-    for number in nl.affine_range(mine.start, mine.stop):
+    scale, rounds, segment = scale if scale else q.shape[3] ** -0.5, [], None
+    for number in range(mine.start, mine.stop):
         b, h = number // heads, number % heads
-        task.keys.choose(b, h * k.shape[1] // heads)
+        kv = h * k.shape[1] // heads
         for rows in blocks(S, GROUP * ROWS):
-            over_queries(task, q[b, h], rows, out[b, h], sums[b, h] if lse else None)
+            group = Group(q[b, h], rows, out[b, h], sums[b, h] if lse else None)
+            for part in blocks(k.shape[2], SEGMENT):
+                name = f"{b}.{kv}.{part.start}"
+                if segment == None or segment.name != name:
+                    segment = Segment(name, k[b, kv], v[b, kv], part)
+                rounds.extend(rounds_of(group, segment, masks, scale))
+    in_stages(rounds)
     return (out, sums) if lse else out
 
 
-class Task(nl.NKIObject):
-    """What is the same for all heads."""
-
-    def __init__(self, q, k, v, causal, window, scale):
-        self.cut = Cut(q.shape[3], False)
-        self.scale = scale if scale else q.shape[3] ** -0.5
-        self.masks = Masks(q.dtype, k.shape[2] - q.shape[2], causal, window)
-        self.keys = Keys(k, v, self.cut)
-
-    def blocks(self, rows):
-        """Blocks of keys that some queries see, within segments."""
-        seen = self.masks.visible(rows, self.keys.count)
-        found = []
-        for segment in blocks(self.keys.count, SEGMENT):
-            first, last = max(seen.start, segment.start), min(seen.stop, segment.stop)
-            if first < last:
-                found.extend(blocks(last - first, WIDTH, first))
-        return found
+def rounds_of(group, segment, masks, scale):
+    """Tiles of queries with the blocks of keys in a segment that they see."""
+    found = []
+    for one in group.tiles:
+        seen = masks.visible(one.rows, segment.k.shape[0])
+        first, last = max(seen.start, segment.part.start), min(seen.stop, segment.part.stop)
+        for block in blocks(last - first, WIDTH, first) if first < last else []:
+            found.append(Round(one, block, segment, masks, scale, block.stop == seen.stop))
+    return found
 
 
-class Keys(nl.NKIObject):
-    """Keys and values of the present head, one segment of them on chip."""
+class Segment(nl.NKIObject):
+    """Some keys and values of a head; they are loaded when first used."""
 
-    def __init__(self, k, v, cut):
-        self.k, self.v, self.cut = k, v, cut
-        self.count = k.shape[2]
-        self.place, self.loaded = (0, 0), {}
+    def __init__(self, name, k, v, part):
+        self.name, self.k, self.v, self.part = name, k, v, part
+        self.cut, self.loaded = Cut(k.shape[1], False), None
 
-    def choose(self, b, h):
-        if (b, h) != self.place:
-            self.place, self.loaded = (b, h), {}
-
-    def segment(self, at):
-        """k as [D on partitions, steps, keys], v as [128 keys, steps, D], of the segment with key `at`."""
-        first = at // SEGMENT * SEGMENT
-        name = str(first)
-        if name not in self.loaded:
-            b, h = self.place
-            part = slice(first, min(self.count, first + SEGMENT))
-            turned = load_turned(self.k[b, h], part, self.cut, slice(0, self.cut.steps))
-            self.loaded = {name: (turned, self.load_values(self.v[b, h][part]))}
-        return self.loaded[name]
+    def load(self):
+        """k as [D on partitions, steps, keys], v as [128 keys, steps, D + 1]."""
+        if self.loaded == None:
+            turned = load_turned(self.k, self.part, self.cut, slice(0, self.cut.steps))
+            self.loaded = (turned, self.load_values(self.v[self.part]))
+        return self.loaded
 
     def load_values(self, v):
         """[128 keys, steps, D + 1]: a column of ones makes the product with the probabilities sum them too."""
@@ -99,6 +88,57 @@ class Keys(nl.NKIObject):
         return values
 
 
+class Group(nl.NKIObject):
+    """Tiles of queries of a head that are loaded together, and whose sums are stored together."""
+
+    def __init__(self, q, rows, out, sums):
+        self.q, self.rows, self.out, self.sums = q, rows, out, sums
+        self.cut, self.loaded = Cut(q.shape[1], False), None
+        self.tiles = [Rows(self, at, part) for at, part in enumerate(blocks(length(rows), ROWS))]
+        self.left = len(self.tiles)
+
+    def load(self):
+        """[D on partitions, steps, queries]"""
+        if self.loaded == None:
+            self.loaded = load_turned(self.q, self.rows, self.cut, slice(0, self.cut.steps))
+            if self.sums != None:
+                self.totals, self.biases = column(1.0, len(self.tiles)), column(0.0, len(self.tiles))
+        return self.loaded
+
+    def finish(self, one):
+        """Divide a tile by its sums and store it; after the last tile store the logarithms, which take a table."""
+        D = self.out.shape[1]
+        total, height = one.value[:, D : D + 1], one.height()
+        factor, result = tile(height, 1), tile(height, D, self.out.dtype)
+        nisa.reciprocal(dst=factor, data=total)
+        # VectorE has most to do: GpSimd, which has no way to PSUM, or ScalarE takes the last multiplication.
+        idle = nisa.engine.gpsimd if nl.is_sbuf(one.value.buffer) else nisa.engine.scalar
+        if nisa.get_nc_version() < nisa.nc_version.gen3:
+            idle = nisa.engine.vector
+        nisa.tensor_scalar(dst=result, data=one.value[:, 0:D], op0=nl.multiply, operand0=factor, engine=idle)
+        nisa.dma_copy(dst=self.out[one.rows], src=result, engine=nisa.engine.gpsimd)
+        if self.sums == None:
+            return
+        nisa.tensor_copy(dst=self.totals[0:height, one.at : one.at + 1], src=total)
+        nisa.tensor_copy(dst=self.biases[0:height, one.at : one.at + 1], src=one.bias, engine=nisa.engine.gpsimd)
+        self.left -= 1
+        if self.left == 0:
+            self.store_sums()
+
+    def store_sums(self):
+        """scale * maximum + log(sum of exponentials) of each row."""
+        result = tile(ROWS, len(self.tiles))
+        nisa.activation(dst=result, op=nl.log, data=self.totals)
+        nisa.tensor_tensor(dst=result, data1=result, data2=self.biases, op=nl.subtract)
+        target, full = self.sums[self.rows], length(self.rows) // ROWS
+        if full:
+            whole = target[0 : full * ROWS].reshape_dim(0, (full, ROWS)).permute((1, 0))
+            nisa.dma_copy(dst=whole, src=result[:, 0:full])
+        if length(self.rows) % ROWS:
+            rest = target[full * ROWS :]
+            nisa.dma_copy(dst=rest.reshape((rest.shape[0], 1)), src=result[0 : rest.shape[0], full : full + 1])
+
+
 class Rows(nl.NKIObject):
     """A tile of queries: what is known of its softmax so far.
 
@@ -106,8 +146,9 @@ class Rows(nl.NKIObject):
     value : the product of the exponentials with v, in its last column their sum
     """
 
-    def __init__(self, queries, inside, rows):
-        self.queries, self.inside, self.rows = queries, inside, rows
+    def __init__(self, group, at, inside):
+        self.group, self.at, self.inside = group, at, inside
+        self.rows = slice(group.rows.start + inside.start, group.rows.start + inside.stop)
         self.bias = self.value = None
 
     def height(self):
@@ -117,23 +158,24 @@ class Rows(nl.NKIObject):
 class Round(nl.NKIObject):
     """A tile of queries and a block of keys, and the stages that they go through."""
 
-    def __init__(self, task, one, block, last):
-        self.task, self.one, self.block, self.last = task, one, block, last
+    def __init__(self, one, block, segment, masks, scale, last):
+        self.one, self.block, self.segment, self.last = one, block, segment, last
+        self.masks, self.scale = masks, scale
         self.probabilities = self.correction = self.turned = None
 
     def score(self, turn):
         """exp(scale * (q k^T - maximum)), in SBUF."""
         one, height = self.one, self.one.height()
         scores = in_bank((height, length(self.block)), turn % (AHEAD + 1) * WIDTH // BANK)
-        multiply_keys(self.task, one, self.block, scores)
+        self.multiply_keys(scores)
         largest, bias, before = tile(height, 1), tile(height, 1), one.bias
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=1, negate=True)
-        scale = self.task.scale
+        scale = self.scale
         if before == None:
             nisa.tensor_scalar(dst=bias, data=largest, op0=nl.multiply, operand0=scale)
         else:
             nisa.tensor_scalar(dst=bias, data=largest, op0=nl.multiply, operand0=scale, op1=nl.minimum, operand1=before)
-        self.probabilities = tile(height, length(self.block), one.queries.dtype)
+        self.probabilities = tile(height, length(self.block), self.segment.k.dtype)
         nisa.activation(dst=self.probabilities, op=nl.exp, data=scores, bias=bias, scale=scale)
         if before != None:
             self.correction = tile(height, 1)
@@ -151,12 +193,12 @@ class Round(nl.NKIObject):
 
     def weigh(self, turn):
         """Add the values, weighted with their probabilities."""
-        _, values = self.task.keys.segment(self.block.start)
-        one, first = self.one, self.block.start % SEGMENT // ROWS
+        _, values = self.segment.load()
+        one, first = self.one, (self.block.start - self.segment.part.start) // ROWS
         added = in_bank((one.height(), values.shape[2]), SUM_BANK, turn % SUMS * BANK_BYTES // SUMS)
         for group in self.turned:
             for at in range(group.shape[1]):
-                height = min(ROWS, self.block.stop - self.block.start // SEGMENT * SEGMENT - first * ROWS)
+                height = min(ROWS, self.block.stop - self.segment.part.start - first * ROWS)
                 nisa.nc_matmul(dst=added, stationary=group[0:height, at], moving=values[0:height, first])
                 first += 1
         if one.value == None and self.last:
@@ -171,25 +213,20 @@ class Round(nl.NKIObject):
             )
         one.value = value
 
-
-def over_queries(task, q, rows, out, sums):
-    """A group of tiles of queries over all keys that they see, segment by segment."""
-    queries = load_turned(q, rows, task.cut, slice(0, task.cut.steps))
-    tiles = [
-        Rows(queries, part, slice(rows.start + part.start, rows.start + part.stop))
-        for part in blocks(length(rows), ROWS)
-    ]
-    rounds = []
-    for segment in blocks(task.keys.count, SEGMENT):
-        for one in tiles:
-            seen = task.blocks(one.rows)
-            for block in seen:
-                if segment.start <= block.start < segment.stop:
-                    rounds.append(Round(task, one, block, block.stop == seen[-1].stop))
-    in_stages(rounds, out, sums)
+    def multiply_keys(self, scores):
+        """q k^T into PSUM, hidden where a query must not look."""
+        queries, (keys, _), cut = self.one.group.load(), self.segment.load(), self.segment.cut
+        first = self.block.start - self.segment.part.start
+        for bank in blocks(length(self.block), BANK):
+            columns = slice(first + bank.start, first + bank.stop)
+            for step in range(cut.steps):
+                stationary = queries[0 : cut.height(step), step, self.one.inside]
+                moving = keys[0 : cut.height(step), step, columns]
+                nisa.nc_matmul(dst=scores[:, bank], stationary=stationary, moving=moving)
+        self.masks.hide(scores, self.one.rows, self.block)
 
 
-def in_stages(rounds, out, sums):
+def in_stages(rounds):
     """Each stage of a round is issued before the later stages of the rounds before it, which wait for other engines."""
     for at in range(len(rounds) + AHEAD + 1):
         if at < len(rounds):
@@ -200,20 +237,7 @@ def in_stages(rounds, out, sums):
             done = rounds[at - AHEAD - 1]
             done.weigh(at - AHEAD - 1)
             if done.last:
-                finish(done.one, out, sums)
-
-
-def multiply_keys(task, one, block, scores):
-    """q k^T into PSUM, hidden where a query must not look."""
-    keys, _ = task.keys.segment(block.start)
-    first = block.start % SEGMENT
-    for bank in blocks(length(block), BANK):
-        columns = slice(first + bank.start, first + bank.stop)
-        for step in range(task.cut.steps):
-            height = task.cut.height(step)
-            stationary = one.queries[0:height, step, one.inside]
-            nisa.nc_matmul(dst=scores[:, bank], stationary=stationary, moving=keys[0:height, step, columns])
-    task.masks.hide(scores, one.rows, block)
+                done.one.group.finish(done.one)
 
 
 def turn_probabilities(probabilities, place, turn):
@@ -232,22 +256,3 @@ def turn_probabilities(probabilities, place, turn):
     if width % ROWS:
         leave_psum(turned[0 : width % ROWS, full], in_psum[0 : width % ROWS, full], turn)
     return turned
-
-
-def finish(one, out, sums):
-    """Divide by the sums; store."""
-    D = out.shape[1]
-    share_of = tile(one.height(), 1)
-    nisa.reciprocal(dst=share_of, data=one.value[:, D : D + 1])
-    result = tile(one.height(), D, out.dtype)
-    # VectorE has most to do: GpSimd, which has no way to PSUM, or ScalarE takes the last multiplication.
-    idle = nisa.engine.gpsimd if nl.is_sbuf(one.value.buffer) else nisa.engine.scalar
-    if nisa.get_nc_version() < nisa.nc_version.gen3:
-        idle = nisa.engine.vector
-    nisa.tensor_scalar(dst=result, data=one.value[:, 0:D], op0=nl.multiply, operand0=share_of, engine=idle)
-    nisa.dma_copy(dst=out[one.rows], src=result, engine=nisa.engine.gpsimd)
-    if sums != None:
-        logarithm = tile(one.height(), 1)
-        nisa.activation(dst=logarithm, op=nl.log, data=one.value[:, D : D + 1])
-        nisa.tensor_tensor(dst=logarithm, data1=logarithm, data2=one.bias, op=nl.subtract)
-        nisa.dma_copy(dst=sums[one.rows].reshape((one.height(), 1)), src=logarithm)
