@@ -16,7 +16,13 @@ from tests.operators import BF16, check, errors, normal
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["fp32", "bf16"])
 KINDS = [{}, {"causal": True}, {"causal": True, "window": 70}, {"causal": True, "lse": True, "scale": 0.3}]
-SHAPES = [(1, 2, 1, 130, 130, 64), (1, 1, 1, 5, 300, 128), (1, 1, 1, 150, 1300, 32), (2, 2, 2, 1, 1, 16)]
+SHAPES = [
+    (1, 1, 1, 140, 140, 256),
+    (1, 2, 1, 130, 130, 64),
+    (1, 1, 1, 5, 300, 128),
+    (1, 1, 1, 150, 1300, 32),
+    (2, 2, 2, 1, 1, 16),
+]
 
 
 def operands(B: int, Hq: int, Hkv: int, S: int, T: int, D: int, dtype: type) -> list[np.ndarray]:
@@ -93,6 +99,8 @@ PAGED = [
     (3, 4, 2, 16, 20, 32),
     (2, 8, 8, 4, 5, 16),
     (1, 4, 2, 128, 2, 128),
+    (1, 4, 2, 16, 4, 256),
+    (2, 128, 1, 16, 2, 32),
     (1, 16, 16, 16, 9, 160),
 ]
 

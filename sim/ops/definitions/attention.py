@@ -12,6 +12,9 @@ from sim.ops.functions import wide
 from sim.ops.operator import Operator, itemsize, nbytes
 
 Array = np.ndarray
+LARGEST_HEAD = 256
+LARGEST_GROUP = 128
+"""Query heads that share a key head in a decode step: each takes a partition."""
 
 
 def visible(queries: int, keys: int, causal: bool, window: int | None) -> Array:
@@ -59,6 +62,8 @@ def check_attention(name: str, q: TensorSpec, k: TensorSpec, v: TensorSpec, caus
     check_shape(name, "v", v, (*k.shape[:3], "D"))
     if q.shape[1] % k.shape[1]:
         raise InputError(f"{name}: k: {k.shape[1]} heads, q has {q.shape[1]}, which must be a multiple")
+    if max(q.shape[3], v.shape[3]) > LARGEST_HEAD:
+        raise InputError(f"{name}: q: heads of {q.shape[3]} values, at most {LARGEST_HEAD} fit into a bank of PSUM")
     if causal and q.shape[2] > k.shape[2]:
         raise InputError(f"{name}: q: {q.shape[2]} positions and {k.shape[2]} keys: causal queries need as many keys")
     if window and not causal:
@@ -174,6 +179,8 @@ def _decode_outputs(
     check_shape(name, "lengths", lengths, (q.shape[0],))
     if q.shape[1] % k_cache.shape[1]:
         raise InputError(f"{name}: k_cache: {k_cache.shape[1]} heads, q has {q.shape[1]}, which must be a multiple")
+    if q.shape[1] // k_cache.shape[1] > LARGEST_GROUP:
+        raise InputError(f"{name}: q: {q.shape[1]} heads for {k_cache.shape[1]} of k, at most {LARGEST_GROUP} for each")
     page = k_cache.shape[2]
     if page & (page - 1):
         raise InputError(f"{name}: k_cache: {page} tokens a page, must be a power of two")

@@ -20,7 +20,7 @@ from .tiles import BANK, BANK_BYTES, ROWS, blocks, column, in_bank, itemsize, le
 
 WIDTH = 1024  # keys of a block: two banks of PSUM
 SEGMENT = 4096  # keys that are on chip at a time
-SUM_BANK, SUMS, TURNED_BANK, TURNED_BANKS = 7, 2, 6, 1  # of PSUM; the scores have the first
+SUM_BANK, TURNED_BANK, TURNED_BANKS = 7, 6, 1  # of PSUM; the scores have the first
 AHEAD = 2  # rounds whose scores are issued before the first one's probabilities are used
 TURNED_BYTES = 1024  # of a partition of PSUM, for transposed probabilities
 GROUP = 16  # tiles of queries that pass over a segment
@@ -195,7 +195,9 @@ class Round(nl.NKIObject):
         """Add the values, weighted with their probabilities."""
         _, values = self.segment.load()
         one, first = self.one, (self.block.start - self.segment.part.start) // ROWS
-        added = in_bank((one.height(), values.shape[2]), SUM_BANK, turn % SUMS * BANK_BYTES // SUMS)
+        # Two sums take turns in a bank, if both fit.
+        place = turn % 2 * BANK_BYTES // 2 if 8 * values.shape[2] <= BANK_BYTES else 0
+        added = in_bank((one.height(), values.shape[2]), SUM_BANK, place)
         for group in self.turned:
             for at in range(group.shape[1]):
                 height = min(ROWS, self.block.stop - self.segment.part.start - first * ROWS)
