@@ -26,7 +26,8 @@ def attention_backward(q, k, v, out, dout, lse, causal=False, window=None, scale
     """dq, dk, dv of out = attention(q [B, Hq, S, D], k, v [B, Hkv, T, D]), with lse fp32 [B, Hq, S] from it."""
     B, heads, _, D = q.shape
     kv_heads, T = k.shape[1], k.shape[2]
-    assert nl.tile_size.total_available_sbuf_size * 2 // 3 >= 14 * T * -(-D // ROWS), "keys that fit on chip"
+    fit = nl.tile_size.total_available_sbuf_size * 2 // 3 // (7 * itemsize(k.dtype) * -(-D // ROWS))
+    assert T <= fit, f"{T} keys of a head and their gradients do not fit on chip, {fit} would"
     gradients = [nl.ndarray(one.shape, dtype=one.dtype, buffer=nl.shared_hbm) for one in (q, k, v)]
     dq, dk, dv = gradients
     masks = Masks(q.dtype, T - q.shape[2], causal, window)
