@@ -201,7 +201,7 @@ def spread(both, parts, epsilon):
 
 def apply(result, data, factor, shift):
     """data * factor + shift, of each channel."""
-    height, channels, size = data.shape
+    _, channels, size = data.shape
     if size < WIDE and channels > 1:
         scaled = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
         wide = [one.expand_dim(2).broadcast(2, size) for one in (factor, shift)]
