@@ -1,9 +1,9 @@
 """Pooling and upsampling: images change their size, and every byte of them is read once.
 
-[N, C, H, W] is N C images of one channel; an image, or a band of its rows, lies on a partition. VectorE folds a
-window's rows, which are runs, and GpSimd what is left of its columns, so that a window of 3 x 3 takes four passes and
-not eight; the rows and columns around the image are filled with what changes nothing. Upsampling repeats columns on chip and rows
-too, so that what is stored is one run.
+[N, C, H, W] is N C images of one channel; an image, or a band of its rows, lies on a partition, as one run of bytes.
+VectorE folds a window's rows, and GpSimd what is left of its columns, so that a window of 3 x 3 takes four passes and
+not eight; the rows and columns around the image are filled with what changes nothing, on chip. Upsampling repeats
+columns on chip and rows too, so that what is stored is one run.
 """
 
 import nki
@@ -51,13 +51,12 @@ def pooled(x, windows, op, around):
     shape = (windows.images, windows.size[0], windows.size[1])
     out = nl.ndarray((x.shape[0], x.shape[1], shape[1], shape[2]), dtype=x.dtype, buffer=nl.shared_hbm)
     source, target = x.reshape((windows.images, x.shape[2], x.shape[3])), out.reshape(shape)
-    factor = 1.0 / (windows.taps[0] * windows.taps[1]) if op == nl.add else None
     row = windows.reach(1, windows.size[1]) * itemsize(x.dtype)
     mine = share(windows.images, 1)
     for images in blocks(length(mine), ROWS, mine.start):
         for rows in blocks(shape[1], rows_together(shape[1], row * windows.stride[0], length(mine))):
             band = load_band(source[images], windows, rows, around)
-            result = folded(band, windows, length(rows), op, factor, out.dtype)
+            result = folded(band, windows, length(rows), op, around, out.dtype)
             nisa.dma_copy(dst=target[images, rows], src=result, engine=nisa.engine.gpsimd)
     return out
 
@@ -69,35 +68,48 @@ def rows_together(rows, row_bytes, images):
 
 
 def load_band(x, windows, rows, around):
-    """The rows of the images that some rows of windows cover, and all columns, [images, rows, columns]."""
+    """The rows of the images that some rows of windows cover, [images, rows, W]."""
     first = rows.start * windows.stride[0] - windows.padding[0]
-    height, width = windows.reach(0, length(rows)), windows.reach(1, windows.size[1])
+    height = windows.reach(0, length(rows))
     inside = slice(max(0, first), min(windows.image[0], first + height))
-    left = windows.padding[1]
-    columns = slice(0, min(windows.image[1], width - left))
-    band = nl.ndarray((x.shape[0], height, width), dtype=x.dtype, buffer=nl.sbuf)
-    if length(inside) < height or length(columns) < width:
-        nisa.memset(dst=band, value=around)
-    if length(inside) > 0 and length(columns) > 0:
-        place = band[:, inside.start - first : inside.stop - first, left : left + length(columns)]
-        nisa.dma_copy(dst=place, src=x[:, inside, columns])
+    band = nl.ndarray((x.shape[0], height, windows.image[1]), dtype=x.dtype, buffer=nl.sbuf)
+    before, behind = inside.start - first, first + height - inside.stop
+    for outside in (slice(0, before), slice(height - behind, height)):
+        if length(outside) > 0:
+            nisa.memset(dst=band[:, outside], value=around)
+    nisa.dma_copy(dst=band[:, before : height - behind], src=x[:, inside])
     return band
 
 
-def folded(band, windows, rows, op, factor, dtype):
+def folded(band, windows, rows, op, around, dtype):
     """Each window's fold, [images, rows, columns]."""
     images = band.shape[0]
     (down, across), (tall, wide), width = windows.stride, windows.taps, windows.size[1]
-    kept = dtype if factor == None else nl.float32
-    downwards = [band[:, slice(i, i + (rows - 1) * down + 1, down)] for i in range(tall)]
-    folded_down = fold_taps(downwards, op, kept, nisa.engine.vector)
-    sideways = [folded_down[:, :, slice(j, j + (width - 1) * across + 1, across)] for j in range(wide)]
-    whole = fold_taps(sideways, op, kept, nisa.engine.gpsimd)
-    if factor == None and tall * wide > 1:
-        return whole
+    kept = dtype if op == nl.maximum else nl.float32
+    lines = [band[:, slice(i, i + (rows - 1) * down + 1, down)] for i in range(tall)]
+    whole = fold_taps(lines, op, kept, nisa.engine.vector)
+    if wide > 1 or windows.padding[1] or across > 1:
+        whole = padded(whole, windows, around)
+        places = [whole[:, :, slice(j, j + (width - 1) * across + 1, across)] for j in range(wide)]
+        whole = fold_taps(places, op, kept, nisa.engine.gpsimd)
     result = nl.ndarray((images, rows, width), dtype=dtype, buffer=nl.sbuf)
-    nisa.activation(dst=result, op=nl.copy, data=whole, scale=factor or 1.0)
+    factor = 1.0 / (tall * wide) if op == nl.add else 1.0
+    nisa.activation(dst=result, op=nl.copy, data=whole, scale=factor)
     return result
+
+
+def padded(data, windows, around):
+    """[images, rows, W] with what the windows see beside the image."""
+    images, rows, width = data.shape
+    left, reach = windows.padding[1], windows.reach(1, windows.size[1])
+    if not left and reach <= width:
+        return data
+    wider = nl.ndarray((images, rows, max(reach, left + width)), dtype=data.dtype, buffer=nl.sbuf)
+    for outside in (slice(0, left), slice(left + width, wider.shape[2])):
+        if length(outside) > 0:
+            nisa.memset(dst=wider[:, :, outside], value=around)
+    nisa.activation(dst=wider[:, :, left : left + width], op=nl.copy, data=data)
+    return wider
 
 
 def fold_taps(views, op, dtype, engine):
