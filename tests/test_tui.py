@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -22,11 +23,14 @@ from tests.handmade import make, vector
 from tests.synthetic import attention
 from trnprof.tui import actions, ink, run
 from trnprof.tui.app import KEYS, OWN, TerminalApp
+from trnprof.tui.shelf import Shelf, page
 from trnprof.view import Session
 from trnprof.view.colours import COLOURS
 from trnprof.view.keys import commands_of, keys_of
+from trnprof.view.places import Place
 
 US = 1_000_000
+SAMPLE = Path(__file__).resolve().parent.parent / "traces" / "attention"
 Script = Callable[[TerminalApp, Pilot], Awaitable[None]]
 
 
@@ -159,7 +163,7 @@ def test_captured_and_estimated_data_are_told_apart_in_words():
 
 def test_every_command_of_the_table_does_something_here():
     for key in commands_of("terminal"):
-        own = key.action.startswith("theme_") or hasattr(TerminalApp, f"action_{OWN.get(key.action)}")
+        own = key.action.startswith("theme_") or key.action in OWN
         assert key.action in actions.ACTIONS or own, key.action
         assert all(KEYS[name] == key.action for name in key.terminal)
 
@@ -350,6 +354,48 @@ def test_rows_in_view_are_saved_as_csv(tmp_path: Path, monkeypatch):
     assert saved == "".join(small().written(state(app).t0, state(app).t1)).replace("\r\n", "\n")
 
 
+def test_a_folder_of_several_traces_is_listed_and_one_is_opened(tmp_path: Path):
+    for name in ("first", "second"):
+        shutil.copytree(SAMPLE, tmp_path / "runs" / name)
+    memory = tmp_path / "recent.json"
+    app = TerminalApp(tmp_path / "runs", memory=memory)
+
+    async def go() -> None:
+        async with app.run_test(size=(100, 20)) as pilot:
+            await until(pilot, lambda: app.shelf is not None)
+            shown = "\n".join(app.canvas.lines(False))
+            assert "first" in shown
+            assert "second" in shown
+            assert "2 of 2" in shown
+            await pilot.press(*typed("sec"), "enter")
+            await until(pilot, lambda: app.scene is not None)
+            assert app.path == tmp_path / "runs" / "second"
+            await pilot.press("O")
+            assert [place.name for place in app.shelf.places] == ["second"]
+            await pilot.press("escape")
+            assert app.shelf is None
+            assert app.scene is not None
+            await pilot.press("O", *typed(str(tmp_path / "nowhere").replace("/", "/")), "enter")
+            await until(pilot, lambda: app.fault is not None)
+            assert "no such trace" in "\n".join(app.canvas.lines(False))
+            await pilot.press("O", "enter")
+            await until(pilot, lambda: app.scene is not None)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 10)])
+def test_the_list_of_traces_fits_every_size_and_shows_hostile_names_as_text(size):
+    places = tuple(
+        Place(f"/{k}", f"\x1b[31m\u202e{'x' * 300}{k}", "/a\nb" * 50, "1 MiB", "just now") for k in range(60)
+    )
+    canvas = page(*size, Shelf("\x1b]0;evil\x07", places, at=59, typed="x"))
+    lines = canvas.lines(False)
+    assert len(lines) == size[1]
+    assert not re.search(r"[\x00-\x1f\u202e]", "".join(lines))
+    assert any(line.rstrip() for line in lines)
+
+
 def test_number_keys_open_the_tabs_and_backslash_takes_the_panel_away():
     for key, word in zip("12345", ("time", "-bound", "busy", "FLOP", "region"), strict=True):
         assert word in "\n".join(screen(press(key)).splitlines()[-10:]), key
@@ -465,7 +511,7 @@ def test_help_lists_every_key_of_the_table():
 def test_help_that_is_longer_than_the_screen_scrolls_to_its_last_line():
     size = (60, 20)
     assert "more line" in screen(press("question_mark", size=size))
-    assert "quit" in screen(press("question_mark", *["down"] * 40, size=size))
+    assert "quit" in screen(press("question_mark", *["down"] * 60, size=size))
 
 
 def test_a_dot_of_the_roofline_leads_to_its_time_in_the_timeline():

@@ -29,10 +29,13 @@ def run(
     from trnprof.tui.app import TerminalApp
     from trnprof.tui.ink import detect, speaks_utf8
     from trnprof.tui.kept import place
+    from trnprof.view.places import memory
 
     found = detect(os.environ) if depth == "auto" else depth
     plain = ascii or not speaks_utf8(os.environ)
-    app = TerminalApp(path, ascii_only=plain, colour=colour, depth=found, kept=place(os.environ))
+    app = TerminalApp(
+        path, ascii_only=plain, colour=colour, depth=found, kept=place(os.environ), memory=memory(os.environ)
+    )
     code = app.run(mouse=mouse)
     if app.fault is not None:
         raise app.fault

@@ -9,26 +9,22 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
-from rich.segment import Segment
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.geometry import Region
-from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, choices, errands, export, kept, layout, listed, pages, pointer, prompts
+from trnprof.tui import actions, choices, errands, export, kept, layout, listed, pages, pointer, prompts, shelf
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
+from trnprof.tui.messages import Failed, Found, Opened, Shelved
+from trnprof.tui.pane import Pane
 from trnprof.tui.screen import Picture, Scene
+from trnprof.tui.shelf import Shelf
 from trnprof.tui.state import NONE, State
-from trnprof.view import Session
+from trnprof.view import Session, places
 from trnprof.view.keys import TABS, keys_of
 from trnprof.view.palette import THEMES
 from trnprof.view.records import Hits
@@ -36,79 +32,17 @@ from trnprof.view.records import Hits
 TICK = 0.25
 """Seconds between two looks at a progress: a number that changes, nothing that spins."""
 INTERRUPTED = 130
-SPARED = 12
-"""Unchanged cells that cost more to skip than to send."""
 
 KEYS = {name: key.action for key in keys_of("terminal") for name in key.terminal}
 """The action of each key, by Textual's name of it."""
 
 
-OWN = {"quit": "leave", "theme": "theme", "copy": "copy", "export": "export", "export_csv": "export_rows"}
+OWN = ("quit", "theme", "copy", "export", "export_csv", "open")
 """Commands that are more than a change of the state."""
 
 
 LISTED = (*listed.STEPS, "pagedown", "pageup", "enter")
 """Keys of the page of rows."""
-
-
-class Opened(Message):
-    """The trace has been read and painted once."""
-
-    def __init__(self, scene: Scene):
-        super().__init__()
-        self.scene = scene
-
-
-class Failed(Message):
-    """It could not be."""
-
-    def __init__(self, fault: Exception):
-        super().__init__()
-        self.fault = fault
-
-
-class Found(Message):
-    """What a search found."""
-
-    def __init__(self, hits: Hits):
-        super().__init__()
-        self.hits = hits
-
-
-class Pane(Widget):
-    """Columns of the canvas.
-
-    Textual sends a line of a widget from its first column on, however little of it changed; panes keep that short.
-    """
-
-    DEFAULT_CSS = "Pane { height: 100%; }"
-
-    left = 0
-    """First column of the canvas that it shows."""
-
-    def render_line(self, y: int) -> Strip:
-        app = self.app
-        assert isinstance(app, TerminalApp)
-        canvas, width = app.canvas, self.size.width
-        if canvas is None or y >= canvas.height:
-            return Strip.blank(width, app.inkwell.ground)
-        runs = canvas.runs(y, app.ascii_only, self.left, self.left + width)
-        return Strip([Segment(text, app.inkwell.style(code)) for text, code in runs], width)
-
-    def touch(self, changed: np.ndarray) -> None:
-        """Repaint what changed, bool [height, width of the canvas]."""
-        mine = changed[:, self.left : self.left + self.size.width]
-        regions = [part for y in np.flatnonzero(mine.any(axis=1)).tolist() for part in _stretches(mine[y], y)]
-        if regions:
-            self.refresh(*regions)
-
-
-def _stretches(changed: np.ndarray, y: int) -> list[Region]:
-    """What to send of a line: stretches of changed cells, joined where less than `SPARED` lies between."""
-    columns = np.flatnonzero(changed)
-    cuts = np.flatnonzero(np.diff(columns) > SPARED)
-    first, last = columns[np.r_[0, cuts + 1]], columns[np.r_[cuts, columns.size - 1]]
-    return [Region(int(a), y, int(b - a) + 1, 1) for a, b in zip(first, last, strict=True)]
 
 
 class TerminalApp(App[int]):
@@ -130,14 +64,17 @@ class TerminalApp(App[int]):
         depth: Depth = "truecolor",
         opener: Callable[[], Session] | None = None,
         kept: Path | None = None,
+        memory: Path | None = None,
     ):
-        """kept : the file that remembers how traces were looked at"""
+        """kept, memory : the files that remember how traces were looked at, and which were opened last"""
         super().__init__(ansi_color=depth in ("16", "none"))
         self.path = Path(path)
         self.ascii_only = ascii_only
         self.colour = colour
         self.inkwell = Inkwell(THEMES[0], depth)
-        self.opener = opener or partial(Session.open, self.path)
+        self.opener = opener
+        self.memory = memory
+        self.shelf: Shelf | None = None
         self.scene: Scene | None = None
         self.picture: Picture | None = None
         self.kept = kept
@@ -174,7 +111,13 @@ class TerminalApp(App[int]):
     def _read(self) -> None:
         """Open the trace and paint it once, which fills every cache that the first key needs."""
         try:
-            session = self.opener()
+            several = [] if self.opener or not self.path.is_dir() else places.traces_at(self.path)
+            if several and several != [self.path]:
+                self.post_message(Shelved(Shelf(str(self.path), places.below(self.path))))
+                return
+            session = self.opener() if self.opener else Session.open(self.path)
+            if self.memory is not None:
+                places.remember(self.memory, self.path)
             state = actions.start(session, self.colour)
             if self.kept is not None:
                 state = kept.restore(self.kept, self.path, session, state)
@@ -195,6 +138,11 @@ class TerminalApp(App[int]):
             self._asked.add("verdict")
             errands.find_out(self, "verdict")
 
+    def on_shelved(self, message: Shelved) -> None:
+        self._timer.stop()
+        self.shelf = message.shelf
+        self.repaint()
+
     def on_failed(self, message: Failed) -> None:
         """A fault of the input is shown; any other ends the program and is told on the terminal that it leaves."""
         self._timer.stop()
@@ -210,7 +158,9 @@ class TerminalApp(App[int]):
         width, height = self.size
         if width < 1 or height < 1:
             return
-        if self.scene is not None:
+        if self.shelf is not None:
+            canvas, self.picture = shelf.page(width, height, self.shelf), None
+        elif self.scene is not None:
             try:
                 self.picture = pages.page(self.scene, width, height)
             except (TrnprofError, OSError) as fault:  # the trace went away while it was open
@@ -226,7 +176,8 @@ class TerminalApp(App[int]):
     def _show(self, canvas: Canvas, everything: bool) -> None:
         """Hand a new canvas to the panes, which repaint where it differs from the last."""
         before, self.canvas = self.canvas, canvas
-        parts = layout.shape(canvas.width, canvas.height, self.scene is None or self.scene.state.panel)
+        bare = self.scene is None or self.shelf is not None
+        parts = layout.shape(canvas.width, canvas.height, bare or self.scene.state.panel)
         edges = (0, parts.gutter, parts.gutter + parts.cells if parts.side else canvas.width, canvas.width)
         moved = self._edges != edges or before is None or before.height != canvas.height
         if moved:
@@ -261,7 +212,12 @@ class TerminalApp(App[int]):
         event.stop()
         event.prevent_default()
         action = KEYS.get(event.key, "")
+        if self.shelf is not None:
+            self._choose(event.key, event.character)
+            return
         if self.scene is None:
+            if action == "open":
+                self.action_open()
             if action == "quit":
                 self.action_leave(
                     self.fault.exit_code if isinstance(self.fault, TrnprofError) else int(bool(self.fault))
@@ -283,12 +239,40 @@ class TerminalApp(App[int]):
         elif action:
             self.do(action)
 
+    def _choose(self, key: str, character: str | None) -> None:
+        """One key while there are traces to choose from."""
+        if key == "escape":
+            self.shelf = None
+            if self.scene is None:
+                self.action_leave(0)
+            self.repaint(everything=True)
+        elif key == "enter" and self.shelf.chosen:
+            self.open(Path(self.shelf.chosen).expanduser())
+        else:
+            self.shelf = shelf.press(self.shelf, key, character)
+            self.repaint()
+
+    def open(self, path: Path) -> None:
+        """Leave what is shown, as it is, and read another trace."""
+        self._remember()
+        self.path, self.opener, self.shelf, self.scene, self.fault, self.picture = path, None, None, None, None, None
+        self._asked, self._began = set(), time.monotonic()
+        self._timer = self.set_interval(TICK, self.repaint)
+        self.repaint(everything=True)
+        self.beside(self._read)
+
+    def action_open(self) -> None:
+        """Those that were opened last, to choose from."""
+        known = places.recent(self.memory) if self.memory is not None else ()
+        self.shelf = Shelf("Recent traces", known)
+        self.repaint(everything=True)
+
     def do(self, action: str) -> None:
         """Run a command of the table: its own here, else what it does to the state."""
         if action.startswith("theme_"):
             self._wear(action.removeprefix("theme_"))
         elif action in OWN:
-            getattr(self, f"action_{OWN[action]}")()
+            getattr(self, f"action_{'leave' if action == 'quit' else action}")()
         else:
             self.act(action)
 
@@ -343,9 +327,12 @@ class TerminalApp(App[int]):
                 prompts.press(self, char, char)
 
     def action_leave(self, code: int = 0) -> None:
+        self._remember()
+        self.exit(code)
+
+    def _remember(self) -> None:
         if self.kept is not None and self.scene is not None:
             kept.keep(self.kept, self.path, self.scene.session, self.scene.state)
-        self.exit(code)
 
     def action_theme(self) -> None:
         self._wear(THEMES[(THEMES.index(self.inkwell.theme) + 1) % len(THEMES)])
@@ -376,7 +363,7 @@ class TerminalApp(App[int]):
         else:
             self.note(f"saved {path.name}")
 
-    def action_export_rows(self) -> None:
+    def action_export_csv(self) -> None:
         """Of the selected area, else of what is in view; beside the screen, for there may be many."""
         session, state = self.scene.session, self.scene.state
         errands.write_rows(self, session, state.area or (state.t0, state.t1))

@@ -16,6 +16,8 @@ from trnprof.view.records import Record
 
 MOST = 500
 """Traces that a folder lists."""
+MOST_FOLDERS = 2_000
+"""Folders that are looked into."""
 KEPT = 30
 """Traces that are remembered, the latest."""
 
@@ -78,8 +80,10 @@ def _found(folder: Path) -> Iterator[Path]:
 
     whole = trace_folders(folder)
     yield from whole
-    for top, names, files in os.walk(folder):
+    for looked, (top, names, files) in enumerate(os.walk(folder)):
         here = Path(top)
+        if looked == MOST_FOLDERS:
+            return
         names[:] = sorted(name for name in names if here / name not in whole and not name.startswith("."))
         if here in whole:
             names.clear()
