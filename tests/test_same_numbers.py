@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from sim.trace import ENGINE_NAMES
 from tests.test_web import texts
 from trnprof import cli
 from trnprof.tui import actions, pages
 from trnprof.tui.screen import Scene
 from trnprof.view import Session
 from trnprof.view import format as words
+from trnprof.view.colours import COLOURS
 from trnprof.view.keys import TABS
-from trnprof.web import callbacks
+from trnprof.web import callbacks, create_app
 from trnprof.web.library import Library
 
 TRACE = Path(__file__).resolve().parent.parent / "traces" / "attention"
@@ -109,6 +111,57 @@ def test_a_selected_area(library, session):
     figures += [card.dot.intensity, card.dot.performance, card.dot.roof_share, *[w.time_words for w in card.waits[:4]]]
     for text in shown:
         assert [figure for figure in figures if not holds(text, figure)] == []
+
+
+def test_the_working_time_of_engines_has_one_name_and_one_number(library, session, capsys):
+    engines = answer(capsys, "summary")["engines"]
+    assert cli.main(["compare", str(TRACE), str(TRACE), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)["engines"]
+    shown = (browser(library, tab="engines"), terminal(session, "engines"))
+    for row in session.engine_rows():
+        if row.engine < 5:
+            assert engines[ENGINE_NAMES[row.engine]]["working_ns"] * 1000 == pytest.approx(row.active_ps, abs=2)
+            assert compared[row.name]["before"] == pytest.approx(row.active_ps, abs=2)
+        assert all(holds(text, row.active_words, row.share_words) for text in shown)
+    assert any(use["active_ns"] != use.get("working_ns", 0) for use in engines.values()), "AWS counts another thing"
+    for text in shown:
+        assert "working" in text
+        assert "active" not in text.replace("engine_active_time", "")
+
+
+def test_what_a_search_finds(library, session, capsys):
+    assert cli.main(["grep", "ACTIVATE exp", str(TRACE), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    hits = session.search("ACTIVATE exp")
+    rows = said["rows"] if isinstance(said, dict) else said
+    assert len(rows) == hits.count > 0
+    client = create_app([TRACE]).server.test_client()
+    found = client.get("/trace/attention/search?q=ACTIVATE exp").json
+    assert (found["count"], found["rows"]) == (hits.count, hits.rows.tolist())
+    state = replace(actions.start(session, "engine"), overlay="search", entry="ACTIVATE exp")
+    screen = "\n".join(pages.page(Scene(session, state, hits=hits), 120, 36).canvas.lines())
+    assert hits.words in plain(screen)
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_the_legend(library, session, colour):
+    client = create_app([TRACE]).server.test_client()
+    rows = client.get(f"/trace/attention/legend?colour={colour}").json
+    assert [(row["name"], row["share_words"]) for row in rows] == [
+        (row.name, row.share_words) for row in session.legend(colour)
+    ]
+    shown = terminal(session, "instruction", colour=colour, only=(session.legend(colour)[0].colour,))
+    assert all(holds(shown, row.name, row.share_words) for row in session.legend(colour)[:6])
+
+
+def test_what_is_in_view(library, session):
+    view = session.home
+    ask = {"trace": "attention", "page": "listing", "view": list(view)}
+    page = texts(callbacks.chart(library, ask))
+    state = replace(actions.start(session, "engine"), screen="listing", t0=view[0], t1=view[1], item=0)
+    screen = "\n".join(pages.page(Scene(session, state), 240, 40).canvas.lines())
+    for row in session.listing(*view, 0, 30).rows:
+        assert all(holds(text, row.start, row.took, row.title, row.id, row.engine) for text in (page, screen))
 
 
 def test_what_lies_in_memory(library, session):

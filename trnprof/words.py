@@ -16,6 +16,13 @@ MINUS = "\u2212"
 NOT_AVAILABLE = "n/a"
 NO_VERDICT = "No verdict"
 
+WORKING = "working"
+"""Time in which an engine does work of the kernel; what AWS calls active counts control beside it."""
+WORKING_NOTE = (
+    "Working: instructions of the kernel's own work. AWS's engine_active_time, in trnprof summary, counts activation "
+    "tables, drains and branches too."
+)
+
 BOUND_WORDS = {
     "compute": "Compute",
     "memory_bandwidth": "Memory bandwidth",

@@ -45,13 +45,15 @@ def _failed(found: Comparison, limit: float | None) -> bool:
 
 
 def _text(found: Comparison, instructions: bool) -> str:
+    from trnprof.words import WORKING
+
     one, other = (trace.meta for trace in found.traces)
     laid = instructions or one.is_simulation != other.is_simulation
     paragraphs = [
         _head(found),
         "\n".join(wrapped(warning, "  ! ") for warning in found.warnings),
         _pairs(found, "critical path", _named_causes(found)),
-        _pairs(found, "engine active", found.engines),
+        _pairs(found, f"engine {WORKING}", found.engines),
         _parts(found, "region", list(found.regions), by_path=False),
         _parts(found, "source line", list(found.lines), by_path=True),
         _instructions(found) if laid else "",

@@ -32,7 +32,7 @@ def record(trace: Trace) -> dict[str, Any]:
     from trnprof.missing import missing
     from trnprof.summary import engines, summarize
 
-    meta = trace.meta
+    meta, working = trace.meta, _working(trace)
     return {
         "device": meta.device,
         "is_simulation": meta.is_simulation,
@@ -43,7 +43,11 @@ def record(trace: Trace) -> dict[str, Any]:
         "error_bars": dict(meta.error_bars) or None,
         "summary": summarize(trace),
         "engines": {
-            ENGINE_NAMES[use.engine]: {"active_ns": use.active_ps / 1000, "instructions": use.instructions}
+            ENGINE_NAMES[use.engine]: {
+                "active_ns": use.active_ps / 1000,
+                **({"working_ns": working[use.engine] / 1000} if use.engine in working else {}),
+                "instructions": use.instructions,
+            }
             for use in engines(trace)
         },
         "verdicts": [verdict.to_json() for verdict in classify(trace)],
@@ -137,18 +141,28 @@ def _engines(trace: Trace) -> str:
     from trnprof.view import format as words
 
     estimated = trace.meta.is_simulation
-    rows = [("engine", "active", "share", "instructions")]
+    working = _working(trace)
+    rows = [("engine", "active", "share", words.WORKING, "instructions")]
     rows += [
         (
             words.ENGINE_WORDS[use.engine],
             _time(use.active_ps, estimated),
             words.share(use.share),
+            _time(working[use.engine], estimated) if use.engine in working else "",
             words.count(use.instructions),
         )
         for use in engines(trace)
         if use.instructions
     ]
-    return columns(rows, frozenset((1, 2, 3))) if len(rows) > 1 else ""
+    return columns(rows, frozenset((1, 2, 3, 4))) if len(rows) > 1 else ""
+
+
+def _working(trace: Trace) -> dict[int, int]:
+    """How long each engine did work of the kernel, ps: as the views, reports and comparisons tell it."""
+    from trnprof.regions import whole
+    from trnprof.work import Index
+
+    return dict(enumerate(whole(trace, Index(trace)).work.active_ps))
 
 
 def _facts(trace: Trace, whole: Verdict, kept: str | None) -> str:

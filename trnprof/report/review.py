@@ -119,7 +119,7 @@ def _verdict(session: Session) -> Iterator[Block]:
     yield Points(tuple(line.sentence for line in found.evidence))
     engines = session.engine_rows()
     if engines:
-        head = ("engine", "active", "of the window", "instructions")
+        head = ("engine", words.WORKING, "of the window", "instructions")
         rows = tuple((row.name, row.active_words, row.share_words, row.instructions_words) for row in engines)
         yield Grid(head, rows, frozenset((1, 2, 3)))
 

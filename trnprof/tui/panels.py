@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from trnprof.tui import cells, ink
 from trnprof.tui.canvas import Canvas, clipped, width_of
+from trnprof.view import format as words
 from trnprof.view.code import SourceFile
 from trnprof.view.palette import BOUND_GLYPHS
 from trnprof.view.records import (
@@ -201,7 +202,7 @@ def _flowed(parts: Iterable[Line], width: int) -> list[Line]:
 
 
 def engines(rows: Sequence[EngineRow]) -> list[Line]:
-    head: Line = [(f"{'engine':<20}{'busy':>19}{'active':>12}{'instructions':>14}", ink.DIM)]
+    head: Line = [(f"{'engine':<20}{'busy':>19}{words.WORKING:>12}{'instructions':>14}", ink.DIM)]
     return [head, *(_engine(row) for row in rows)]
 
 

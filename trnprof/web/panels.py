@@ -5,6 +5,7 @@ from __future__ import annotations
 from dash import html
 
 from trnprof.view import Session
+from trnprof.view import format as words
 from trnprof.view.code import CodeLine, SourceFile
 from trnprof.view.keys import TABS
 from trnprof.view.palette import ENGINE_COLOURS
@@ -214,7 +215,8 @@ def engines(session: Session, area: tuple[int, int] | None) -> list[Part]:
     note = "in the selection" if area else "in the kernel window"
     return [
         heading("Engines", note),
-        table(("", "", "share", "active", "count"), body, (2, 3, 4)),
+        table(("", "", "share", words.WORKING, "count"), body, (2, 3, 4)),
+        html.P(words.WORKING_NOTE, className="dim spaced"),
         heading("Idle for", note),
         waits(session.waits(*(area or (None, None)))),
     ]
