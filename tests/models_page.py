@@ -124,9 +124,10 @@ def where(made: ModelRun) -> str:
 def turns() -> Iterator[tuple[str, ...]]:
     """One thing is changed until the bound does."""
     yield ("changed", "machine", *HEAD)
-    for tp in (2, 4, 8, 16, 32):
-        made = run("llama-3-8b", phase="prefill", seq=2048, device="trn2", lnc=2, tp=tp)
-        yield (f"prefill of 2048 tokens, tp {tp}", where(made), *figures(made))
+    for machine in ({"device": "trn1"}, {"device": "trn2", "lnc": 2}):
+        for tp in (2, 8, 32):
+            made = run("llama-3-8b", phase="prefill", seq=2048, tp=tp, sp=True, **machine)
+            yield (f"prefill of 2048 tokens, tp {tp} with sp", where(made), *figures(made))
     for tp in (2, 8, 32):
         made = run("llama-3-8b", phase="decode", batch=16, context=4096, device="trn2", lnc=2, tp=tp)
         yield (f"decode of 16, tp {tp}", where(made), *figures(made))

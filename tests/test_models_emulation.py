@@ -132,6 +132,37 @@ def test_collectives_take_the_time_of_the_fabric_on_an_engine_of_their_own() -> 
     assert verdict.bound == "network"
 
 
+def test_groups_lie_in_each_other_with_tensor_parallel_cores_side_by_side() -> None:
+    made = network(Sharding(tp=4, cp=2, dp=2, pp=4), "trn2", 2)
+    strides = {name: (made.group(name, 2).stride, made.group(name, 2).alone) for name in ("tp", "cp", "dp", "pp")}
+    assert strides == {"tp": (1, False), "cp": (4, False), "dp": (8, False), "pp": (16, False)}
+    assert made.fabric.ranks == 64
+
+
+def test_a_slow_link_lengthens_the_exchanges_of_its_group() -> None:
+    scalars = {"kind": "all_reduce", "size_bytes": 1 << 26, "ranks": 64, "group": "tp"}
+    fair, slow = (network(Sharding(tp=64), "trn2", 2, rate)(scalars)[0] for rate in (1.0, 0.25))
+    assert slow > 2 * fair
+    with pytest.raises(InputError, match="slow_link=0: a share of the rate"):
+        network(Sharding(tp=2), "trn2", 2, 0)
+
+
+def test_the_fixed_cost_of_a_row_is_that_of_the_instructions_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.models.emulation.SLICES", 1)
+    from trnprof.demand import demand
+    from trnprof.machine import machine
+    from trnprof.regions import whole
+    from trnprof.work import Index
+
+    norm = Operation("norm", "layernorm", (Operand((4096, 32)), Operand((32,)), Operand((32,))))
+    graph = Graph("toy", "prefill", (Section("model", (Layer("layers", (norm,), 12),)),))
+    ceilings = []
+    for full in (False, True):
+        trace = emulate(graph, full=full).trace
+        ceilings.append(demand(Index(trace), machine(trace), whole(trace)).ceiling_ps[Engine.VECTOR])
+    assert ceilings[0] == pytest.approx(ceilings[1], rel=0.1)
+
+
 def test_what_is_idle_between_sections_is_not_charged_to_an_engine() -> None:
     from sim.models.emulation import laid_out
 
