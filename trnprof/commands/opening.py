@@ -33,7 +33,7 @@ def _columns(text: str) -> dict[str, str]:
 
 def declare_many(parser: ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("local", "dask", "ray"),
-                        help="ask each trace of a folder by itself: processes of this machine, or a cluster")  # fmt: skip
+                        help="ask the traces of a folder one by one: processes here, or a cluster")  # fmt: skip
     parser.add_argument("--address", help="of the cluster: tcp://host:8786, ray://host:10001")
     parser.add_argument("--workers", type=natural, metavar="N", help="processes of this machine (its processors)")
 
