@@ -46,8 +46,8 @@ def test_attention_of_any_size(queries: int, more: int, depth: int, causal: bool
 
 def test_rows_whose_maximum_grows_from_block_to_block_are_rescaled() -> None:
     q, k, v = operands(1, 1, 1, 130, 2500, 32, np.float32)
-    k *= np.linspace(0.1, 6, 2500, dtype=np.float32)[:, None]
-    check("attention", q, k, v)
+    k *= np.linspace(0.1, 60, 2500, dtype=np.float32)[:, None]
+    check("attention", q, k, v, tolerance=1e-3)
 
 
 def test_large_scores_do_not_overflow() -> None:
