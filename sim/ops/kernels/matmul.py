@@ -61,7 +61,7 @@ def result_type(x):
 def multiply(out, x, w, bias, transpose_x, transpose_w, activation, columns=None):
     """One product, in blocks of rows of x; of a launch on two cores each takes half of the columns."""
     M, K = turned(x.shape, transpose_x)
-    columns = share(out.shape[1], BANK) if columns == None else columns
+    columns = share(out.shape[1], ROWS) if columns == None else columns
     if not length(columns):
         return
     plan = Plan(M, K, length(columns), x, transpose_x, transpose_w)
@@ -98,7 +98,7 @@ class Plan(nl.NKIObject):
         whole = max(1, min(BANKS // 2, BLOCK // (self.cut.steps * BANK * size)))
         banks = BANKS // tiles if self.open else whole
         # A transposed w is read along k, so that few of its rows make long runs.
-        self.columns = BANK if transpose_w else even(N, BANK * banks, BANK)
+        self.columns = BANK if transpose_w else even(N, BANK * banks, BANK if banks > 1 else ROWS)
         # The last piece of a small w is multiplied when all others are: it is not to be large.
         self.each = pairs(min(PIECE // (self.columns * size), self.cut.steps * -(-N // self.columns) // PIECES))
         self.panel_each = self.cut.steps if M <= ROWS else pairs(PIECE // (PANEL_ROWS * size))
