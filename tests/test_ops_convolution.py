@@ -17,11 +17,31 @@ SQUARE = [
     ((1, 4, 20, 600), (5, 4, 2, 3), {"dilation": (3, 2), "padding": (0, 4)}),
     ((2, 12, 8, 8), (18, 4, 3, 3), {"groups": 3, "padding": 1}),
     ((1, 3, 8, 8), (6, 3, 4, 4), {"stride": 4}),
+    ((1, 6, 9, 9), (6, 1, 3, 3), {"groups": 6, "padding": 1, "stride": 2}),
+    ((1, 300, 6, 6), (300, 2, 3, 3), {"groups": 150, "padding": 1}),
+    ((1, 130, 5, 7), (260, 65, 2, 2), {"groups": 2}),
+    ((1, 100, 30, 40), (8, 100, 3, 3), {"padding": 2, "dilation": 2}),
+    ((5, 40, 4, 4), (4, 40, 3, 5), {"padding": (1, 2)}),
+    ((3, 7, 12, 9), (200, 7, 5, 5), {"padding": 2}),
 ]
 LINES = [
     ((1, 3, 9), (4, 3, 3), {"padding": 1}),
     ((2, 80, 1100), (130, 80, 3), {"padding": 1, "stride": 2}),
     ((1, 200, 33), (7, 200, 5), {"dilation": 2, "padding": 4}),
+    ((1, 3, 9000), (4, 3, 3), {"padding": 1}),
+    ((1, 2, 4), (2, 2, 3), {"padding": 5}),
+]
+LAID = [
+    ("conv2d", (1, 70, 9, 8), (150, 70, 3, 3), {"padding": 1}),
+    ("conv2d", (2, 300, 4, 4), (20, 300, 1, 2), {}),
+    ("conv2d", (1, 3, 20, 20), (9, 3, 3, 4), {"stride": 2}),
+    ("conv1d", (2, 130, 50), (30, 130, 3), {"padding": 1}),
+]
+DEPTHWISE = [
+    ("depthwise_conv1d", (1, 130, 1200), (130, 4), {"padding": 3}),
+    ("depthwise_conv1d", (2, 3, 4), (3, 4), {}),
+    ("depthwise_conv2d", (2, 20, 9, 11), (20, 3, 3), {"padding": 1}),
+    ("depthwise_conv2d", (1, 260, 12, 12), (260, 5, 5), {"padding": 2, "stride": 2}),
 ]
 
 
@@ -43,8 +63,28 @@ def test_conv1d(shape: tuple, taps: tuple, scalars: dict, dtype: type) -> None:
     tried("conv1d", shape, taps, scalars, dtype, bias=shape[0] == 1)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize(("name", "shape", "taps", "scalars"), LAID, ids=str)
+def test_weights_that_lie_as_they_are_needed(name: str, shape: tuple, taps: tuple, scalars: dict, dtype: type) -> None:
+    x, weight = normal(*shape, dtype=dtype), normal(*taps, dtype=dtype, scale=np.prod(taps[1:]) ** -0.5)
+    layout, axes = ("HWIO", (2, 3, 1, 0)) if name == "conv2d" else ("WIO", (2, 1, 0))
+    check(name, x, np.ascontiguousarray(weight.transpose(axes)), weight_layout=layout, **scalars)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize(("name", "shape", "taps", "scalars"), DEPTHWISE, ids=str)
+def test_depthwise(name: str, shape: tuple, taps: tuple, scalars: dict, dtype: type) -> None:
+    x, weight = normal(*shape, dtype=dtype), normal(*taps, dtype=dtype, scale=np.prod(taps[1:]) ** -0.5)
+    check(name, x, weight, normal(taps[0], dtype=dtype, seed=1), **scalars)
+    check(name, x, weight, lnc=2, **scalars)
+
+
+def test_two_cores_share_the_bands_of_an_image() -> None:
+    check("conv2d", normal(1, 8, 70, 40), normal(5, 8, 3, 3, scale=0.1), padding=1, lnc=2)
+
+
 def test_two_cores_share_the_outputs() -> None:
-    x, weight = normal(1, 20, 10, 10), normal(300, 20, 3, 3, scale=0.1)
+    x, weight = normal(1, 256, 3, 3), normal(1200, 256, 3, 3, scale=0.02)
     check("conv2d", x, weight, padding=1, lnc=2)
 
 
@@ -53,7 +93,7 @@ def test_a_large_convolution_is_bound_by_tensor_engine() -> None:
     run = sim.ops.launch("conv2d", x, weight, values=False, padding=1)
     work = sim.ops.operator("conv2d").work(x, weight, padding=1)
     assert work.flops == 2 * 2 * 320 * 64 * 64 * 320 * 9
-    assert work.flops / run.latency_ns > 0.5 * 78_600
+    assert work.flops / run.latency_ns > 0.65 * 78_600
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -9,12 +10,17 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.checking import check_shape
+from sim.ops.checking import check_shape, check_word
 from sim.ops.functions import wide
 from sim.ops.operator import Operator
 
 Array = np.ndarray
 Pair = int | tuple[int, int]
+
+
+LAYOUTS = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1)}
+LAYOUTS_1D = {"OIW": (0, 1, 2), "WIO": (2, 1, 0)}
+"""How a weight may lie, and the axes that bring it to outputs, channels and taps."""
 
 
 def conv2d(
@@ -25,12 +31,13 @@ def conv2d(
     padding: Pair = 0,
     dilation: Pair = 1,
     groups: int = 1,
+    weight_layout: str = "OIHW",
 ) -> Array:
     """x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O]"""
-    size = _size("conv2d", x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    taps = wide(weight).transpose(LAYOUTS[weight_layout])
+    size = _size("conv2d", x.shape[2:], taps.shape[2:], stride, padding, dilation)
     steps, pads, gaps = _pair(stride), _pair(padding), _pair(dilation)
     padded = np.pad(wide(x), ((0, 0), (0, 0), (pads[0], pads[0]), (pads[1], pads[1])))
-    taps = wide(weight)
     each, outputs = taps.shape[1], taps.shape[0] // groups
     out = np.zeros((x.shape[0], taps.shape[0], *size))
     for i, j in np.ndindex(*taps.shape[2:]):
@@ -55,14 +62,40 @@ def conv1d(
     padding: int = 0,
     dilation: int = 1,
     groups: int = 1,
+    weight_layout: str = "OIW",
 ) -> Array:
     """x [N, C, W], weight [O, C / groups, k], bias [O]"""
-    flat = conv2d(x[:, :, None], weight[:, :, None], bias, (1, stride), (0, padding), (1, dilation), groups)
+    taps = wide(weight).transpose(LAYOUTS_1D[weight_layout])
+    flat = conv2d(x[:, :, None], taps[:, :, None], bias, (1, stride), (0, padding), (1, dilation), groups)
     return flat[:, :, 0]
 
 
+def depthwise_conv2d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+) -> Array:
+    """x [N, C, H, W], weight [C, kh, kw], bias [C]"""
+    return conv2d(x, weight[:, None], bias, stride, padding, dilation, x.shape[1])
+
+
+def depthwise_conv1d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+) -> Array:
+    """x [N, C, W], weight [C, k], bias [C]"""
+    return conv1d(x, weight[:, None], bias, stride, padding, dilation, x.shape[1])
+
+
 def _pair(value: Pair) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 
 def _size(name: str, image: Any, taps: Any, stride: Pair, padding: Pair, dilation: Pair) -> tuple[int, ...]:
@@ -75,56 +108,69 @@ def _size(name: str, image: Any, taps: Any, stride: Pair, padding: Pair, dilatio
     return tuple(found)
 
 
-def _outputs(
-    x: TensorSpec,
-    weight: TensorSpec,
-    bias: TensorSpec | None = None,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
-) -> tuple[TensorSpec, ...]:
-    check_shape("conv2d", "x", x, ("N", "C", "H", "W"))
-    check_shape("conv2d", "weight", weight, ("O", "C", "kh", "kw"))
-    if x.shape[1] % groups or weight.shape[0] % groups or weight.shape[1] != x.shape[1] // groups:
-        fault = f"conv2d: weight: {weight.shape[1]} channels for {x.shape[1]} of x in {groups} groups"
-        raise InputError(fault)
-    if bias is not None:
-        check_shape("conv2d", "bias", bias, (weight.shape[0],))
-    size = _size("conv2d", x.shape[2:], weight.shape[2:], stride, padding, dilation)
-    return (TensorSpec((x.shape[0], weight.shape[0], *size), x.dtype),)
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One of the four operators: what its results are, and how much work."""
+
+    name: str
+    axes: int
+    depthwise: bool = False
+
+    def outputs(
+        self,
+        x: TensorSpec,
+        weight: TensorSpec,
+        bias: TensorSpec | None = None,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        groups: int = 1,
+        weight_layout: str | None = None,
+    ) -> tuple[TensorSpec, ...]:
+        check_shape(self.name, "x", x, ("N", "C", "H", "W") if self.axes == 2 else ("N", "C", "W"))
+        outputs, channels, taps = self.cut(x, weight, groups, weight_layout)
+        if self.depthwise:
+            groups = x.shape[1]
+        if x.shape[1] % groups or outputs % groups or channels != x.shape[1] // groups:
+            fault = f"{self.name}: weight: {channels} channels for {x.shape[1]} of x in {groups} groups"
+            raise InputError(fault)
+        if bias is not None:
+            check_shape(self.name, "bias", bias, (outputs,))
+        image = x.shape[2:]
+        if self.axes == 1:
+            image, taps, stride, padding, dilation = (1, *image), (1, *taps), (1, stride), (0, padding), (1, dilation)
+        size = _size(self.name, image, taps, stride, padding, dilation)
+        return (TensorSpec((x.shape[0], outputs, *size[2 - self.axes :]), x.dtype),)
+
+    def cut(
+        self, x: TensorSpec, weight: TensorSpec, groups: int, layout: str | None
+    ) -> tuple[int, int, tuple[int, ...]]:
+        """Outputs, channels of a group, and taps of a weight."""
+        if self.depthwise:
+            check_shape(self.name, "weight", weight, (x.shape[1], "kh", "kw")[: 1 + self.axes])
+            return weight.shape[0], 1, weight.shape[1:]
+        known = LAYOUTS if self.axes == 2 else LAYOUTS_1D
+        layout = next(iter(known)) if layout is None else layout
+        check_word(self.name, "weight_layout", layout, known)
+        check_shape(self.name, "weight", weight, tuple(layout))
+        if groups > 1 and layout != next(iter(known)):
+            raise InputError(f"{self.name}: weight_layout: {layout} with {groups} groups", remedy=next(iter(known)))
+        outputs, channels, *taps = (weight.shape[axis] for axis in known[layout])
+        return outputs, channels, tuple(taps)
+
+    def flops(self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None, **scalars: Any) -> int:
+        """Two for each tap, channel and result."""
+        (out,) = self.outputs(x, weight, bias, **scalars)
+        _, channels, taps = self.cut(x, weight, scalars.get("groups", 1), scalars.get("weight_layout"))
+        return prod(out.shape) * (2 * channels * prod(taps) + (bias is not None))
 
 
-def _deep(spec: TensorSpec) -> TensorSpec:
-    return TensorSpec((*spec.shape[:2], 1, *spec.shape[2:]), spec.dtype)
-
-
-def _outputs_1d(
-    x: TensorSpec,
-    weight: TensorSpec,
-    bias: TensorSpec | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-) -> tuple[TensorSpec, ...]:
-    check_shape("conv1d", "x", x, ("N", "C", "W"))
-    check_shape("conv1d", "weight", weight, ("O", "C", "k"))
-    (flat,) = _outputs(_deep(x), _deep(weight), bias, (1, stride), (0, padding), (1, dilation), groups)
-    return (TensorSpec((*flat.shape[:2], flat.shape[3]), flat.dtype),)
-
-
-def _flops(outputs: Any) -> Any:
-    """Two for each tap, channel and result."""
-
-    def count(x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None, **scalars: Any) -> int:
-        (out,) = outputs(x, weight, bias, **scalars)
-        return 2 * prod(out.shape) * prod(weight.shape[1:]) + (prod(out.shape) if bias is not None else 0)
-
-    return count
-
-
-OPERATORS = (
-    Operator("conv1d", "convolution.py", conv1d, _outputs_1d, _flops(_outputs_1d)),
-    Operator("conv2d", "convolution.py", conv2d, _outputs, _flops(_outputs)),
+KINDS = (
+    (conv1d, _Kind("conv1d", 1)),
+    (conv2d, _Kind("conv2d", 2)),
+    (depthwise_conv1d, _Kind("depthwise_conv1d", 1, depthwise=True)),
+    (depthwise_conv2d, _Kind("depthwise_conv2d", 2, depthwise=True)),
+)
+OPERATORS = tuple(
+    Operator(kind.name, "convolution.py", reference, kind.outputs, kind.flops) for reference, kind in KINDS
 )

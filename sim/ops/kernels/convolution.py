@@ -1,152 +1,265 @@
 """Convolutions as products: channels lie on the partitions, and each tap of the filter is one product.
 
 out[o, y, x] sums over taps (i, j) and channels c: weight[o, c, i, j] times x[c, y + i, x + j]. So a tap's weights
-[128 channels, 128 outputs] are stationary, and the moving side is the same tile of the image for every tap, read from
-another place: nothing is copied, and all taps and channels add up in PSUM. Weights come as they lie in HBM, outputs on
-the partitions, and are turned once on TensorE for each 128 outputs; images are read once for each 128 outputs.
+[128 channels, 128 outputs] are stationary, and the moving side is the same band of the image for every tap, read from
+another place: nothing is copied, and all taps and channels add up in PSUM. Where few channels would leave partitions
+idle, copies of the band, each moved by a tap, lie below one another, and one product does several taps (`Pack`).
+Weights that fit on chip are read once, and the image once, band after band; else the outputs are done block by block.
+As frameworks keep them, [O, C, kh, kw], weights must be turned on TensorE; as [kh, kw, C, O] they are read as needed.
 """
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
 
-from .tiles import BANK, ROWS, blocks, length, product
+from .filters import Filters
+from .tiles import BANK, blocks, even, itemsize, length, load, product, share, tile
+
+WEIGHTS = 65536  # bytes a partition of the weights that stay on chip
+IMAGE = 49152  # and of the image
+BAND = 24576  # bytes a partition of one band of the image, all channels
+BANDS = 4  # that even a small image is cut into
+COLUMNS = 4096  # of the result in one band
 
 
 @nki.jit
-def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """x [N, C, H, W] with weight [O, C / groups, kh, kw] and bias [O] -> [N, O, H', W']."""
-    N, _, H, W = x.shape
-    outputs, each, kh, kw = weight.shape
-    plan = Plan((H, W), (kh, kw), stride, padding, dilation)
-    out = nl.ndarray((N, outputs, *plan.size), dtype=x.dtype, buffer=nl.shared_hbm)
-    for group in range(groups):
-        channels = slice(group * each, (group + 1) * each)
-        for part in blocks(outputs // groups, ROWS, group * (outputs // groups)):
-            if not dealt(part):
-                continue
-            turned = turn_weights(weight[part], (kh, kw))
-            offset = load_bias(bias, part)
-            for n in range(N):
-                convolve(out[n, part], x[n, channels], turned, offset, plan)
+def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, weight_layout="OIHW"):
+    """x [N, C, H, W] with weight [O, C / groups, kh, kw] and bias [O] -> [N, O, H', W'].
+
+    weight_layout : OIHW, or HWIO for a weight [kh, kw, C, O]
+    """
+    filters = Filters(weight, groups, weight_layout)
+    grid = Grid(x.shape, filters.taps, stride, padding, dilation)
+    out = nl.ndarray((x.shape[0], filters.outputs, *grid.size), dtype=x.dtype, buffer=nl.shared_hbm)
+    convolve(out, x, filters, bias, grid)
     return out
 
 
 @nki.jit
-def conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """x [N, C, W] with weight [O, C / groups, k] and bias [O] -> [N, O, W']."""
-    N, _, W = x.shape
-    outputs, each, k = weight.shape
-    plan = Plan((1, W), (1, k), (1, stride), (0, padding), (1, dilation))
-    out = nl.ndarray((N, outputs, plan.size[1]), dtype=x.dtype, buffer=nl.shared_hbm)
-    for group in range(groups):
-        channels = slice(group * each, (group + 1) * each)
-        for part in blocks(outputs // groups, ROWS, group * (outputs // groups)):
-            if not dealt(part):
-                continue
-            turned = turn_weights(weight[part], (1, k))
-            offset = load_bias(bias, part)
-            for n in range(N):
-                image = x[n, channels].reshape((each, 1, W))
-                result = out[n, part].reshape((length(part), 1, plan.size[1]))
-                convolve(result, image, turned, offset, plan)
+def conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, weight_layout="OIW"):
+    """x [N, C, W] with weight [O, C / groups, k] and bias [O] -> [N, O, W'].
+
+    weight_layout : OIW, or WIO for a weight [k, C, O]
+    """
+    N, C, W = x.shape
+    flat = weight_layout == "OIW"
+    deep = weight.expand_dim(2) if flat else weight.expand_dim(0)
+    filters = Filters(deep, groups, "OIHW" if flat else "HWIO")
+    grid = Grid((N, C, 1, W), filters.taps, (1, stride), (0, padding), (1, dilation))
+    out = nl.ndarray((N, filters.outputs, grid.size[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    convolve(out.expand_dim(2), x.expand_dim(2), filters, bias, grid)
     return out
 
 
-def dealt(part):
-    """Whether a block of outputs is this program's: the programs of a launch take blocks in turn."""
-    return (part.start // ROWS) % nl.num_programs(0) == nl.program_id(0)
+@nki.jit
+def depthwise_conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1):
+    """x [N, C, H, W], each channel with its own filter of weight [C, kh, kw], and bias [C] -> [N, C, H', W']."""
+    filters = Filters(weight.expand_dim(1), x.shape[1], "OIHW")
+    grid = Grid(x.shape, filters.taps, stride, padding, dilation)
+    out = nl.ndarray((x.shape[0], x.shape[1], *grid.size), dtype=x.dtype, buffer=nl.shared_hbm)
+    convolve(out, x, filters, bias, grid)
+    return out
 
 
-class Plan(nl.NKIObject):
-    """Where the taps lie, and how many rows of the result are made at once."""
-
-    def __init__(self, image, taps, stride, padding, dilation):
-        self.image, self.taps = image, taps
-        self.stride, self.padding, self.dilation = pair(stride), pair(padding), pair(dilation)
-        self.reach = [self.dilation[at] * (taps[at] - 1) + 1 for at in range(2)]
-        self.size = [(image[at] + 2 * self.padding[at] - self.reach[at]) // self.stride[at] + 1 for at in range(2)]
-        self.width = min(BANK, self.size[1])
-        self.rows = max(1, min(self.size[0], BANK // self.width))
-
-    def needed(self, axis, piece):
-        """The rows or columns of the image that a piece of the result needs; they may lie outside of it."""
-        first = piece.start * self.stride[axis] - self.padding[axis]
-        return slice(first, first + (length(piece) - 1) * self.stride[axis] + self.reach[axis])
-
-    def tap(self, axis, number, count):
-        """Where one tap reads for `count` results."""
-        first = number * self.dilation[axis]
-        return slice(first, first + (count - 1) * self.stride[axis] + 1, self.stride[axis])
+@nki.jit
+def depthwise_conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1):
+    """x [N, C, W], each channel with its own filter of weight [C, k], and bias [C] -> [N, C, W']."""
+    N, C, W = x.shape
+    filters = Filters(weight.expand_dim(1).expand_dim(1), C, "OIHW")
+    grid = Grid((N, C, 1, W), filters.taps, (1, stride), (0, padding), (1, dilation))
+    out = nl.ndarray((N, C, grid.size[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    convolve(out.expand_dim(2), x.expand_dim(2), filters, bias, grid)
+    return out
 
 
 def pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def turn_weights(weight, taps):
-    """[outputs, channels, taps] -> for each 128 channels and tap a tile [channels, outputs]."""
-    outputs, channels = weight.shape[0], weight.shape[1]
-    count = taps[0] * taps[1]
-    lying = nl.ndarray((outputs, channels, count), dtype=weight.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=lying, src=weight.reshape((outputs, channels, count)))
-    turned = []
-    for part in blocks(channels, ROWS):
-        standing = nl.ndarray((length(part), count, outputs), dtype=weight.dtype, buffer=nl.sbuf)
-        for tap in range(count):
-            in_psum = nl.ndarray((length(part), outputs), dtype=weight.dtype, buffer=nl.psum)
-            nisa.nc_transpose(dst=in_psum, data=lying[:, part, tap], engine=nisa.engine.tensor)
-            nisa.tensor_copy(dst=standing[:, tap], src=in_psum)
-        turned.append(standing)
-    return turned
+class Grid(nl.NKIObject):
+    """Where the taps lie in the image, and the pieces that the result is made in.
+
+    size : of the result; piece : images, rows and columns of it that fill a bank of PSUM
+    """
+
+    def __init__(self, shape, taps, stride, padding, dilation):
+        self.images, self.image, self.taps = shape[0], shape[2:], taps
+        self.stride, self.padding, self.dilation = pair(stride), pair(padding), pair(dilation)
+        self.size = [
+            (self.image[at] + 2 * self.padding[at] - self.dilation[at] * (taps[at] - 1) - 1) // self.stride[at] + 1
+            for at in range(2)
+        ]
+        rows, columns = self.size
+        width = even(columns, BANK, 1)
+        height = even(rows, max(1, BANK // width), 1) if width == columns else 1
+        together = max(1, min(self.images, BANK // (height * width))) if height == rows else 1
+        self.piece = (together, height, width)
+
+    def needed(self, axis, piece):
+        """The rows or columns of the image that a piece of the result needs; they may lie outside of it."""
+        first = piece.start * self.stride[axis] - self.padding[axis]
+        return slice(first, first + self.reach(axis, length(piece)))
+
+    def reach(self, axis, count):
+        return (count - 1) * self.stride[axis] + self.dilation[axis] * (self.taps[axis] - 1) + 1
+
+    def tap(self, axis, number, piece):
+        """Where one tap reads, in a band that begins where the results do, for some of them."""
+        first = piece.start * self.stride[axis] + number * self.dilation[axis]
+        return slice(first, first + (length(piece) - 1) * self.stride[axis] + 1, self.stride[axis])
+
+    def bands(self, room):
+        """(images, rows, columns) of the result whose part of the image is on chip at once: `room` elements a row."""
+        together, height, width = self.piece
+        columns = self.size[1] if width == self.size[1] else max(1, COLUMNS // width) * width
+        row = self.reach(1, columns)
+        if height < self.size[0] or together < self.images:
+            pieces = -(-self.size[0] // height) * -(-self.images // together)
+            wanted = -(-pieces // BANDS)
+        else:
+            wanted = 1
+        if height < self.size[0]:
+            fits = (room // row - self.reach(0, 1)) // self.stride[0] // height
+            height *= max(1, min(wanted, fits))
+        else:
+            together *= max(1, min(wanted, room // (row * self.reach(0, height) * together)))
+        return [
+            (images, rows, part)
+            for images in blocks(self.images, together)
+            for rows in blocks(self.size[0], height)
+            for part in blocks(self.size[1], columns)
+        ]
 
 
-def load_bias(bias, part):
-    """[outputs, 1] fp32, None without a bias."""
+def convolve(out, x, filters, bias, grid):
+    """Blocks of outputs, and for each of them all bands of the image."""
+    size = itemsize(x.dtype)
+    packs = filters.packs
+    resident = filters.bytes_a_partition(filters.outputs) <= WEIGHTS
+    bands = grid.bands(BAND // (size * filters.tiles_at_once))
+    image = Image(x, bands, grid, len(packs) * size)
+    # Two cores share the bands where each has room for all weights, else the outputs.
+    mine = bands[share(len(bands), 1)] if resident and len(bands) > 1 else bands
+    units = filters.units(WEIGHTS // 2)
+    if not (resident and len(bands) > 1):
+        units = units[share(len(units), 1)]
+    for unit in units:
+        weights = filters.load(unit)
+        offset = load_bias(bias, unit)
+        for band in mine:
+            loaded = [image.get(band, pack) for pack in unit.packs]
+            for number, outputs in enumerate(unit.tiles):
+                convolve_band(out, loaded, weights, number, outputs, offset, band, grid)
+
+
+def load_bias(bias, unit):
+    """[outputs, 1] fp32 for each tile of outputs, None without a bias."""
     if bias == None:
         return None
-    given = nl.ndarray((length(part), 1), dtype=bias.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=given, src=bias[part].reshape((length(part), 1)))
-    wide = nl.ndarray((length(part), 1), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=wide, src=given)
-    return wide
+    found = []
+    for outputs in unit.tiles:
+        wide = tile(length(outputs), 1)
+        nisa.tensor_copy(dst=wide, src=load(bias[outputs].reshape((length(outputs), 1))))
+        found.append(wide)
+    return found
 
 
-def convolve(out, x, turned, offset, plan):
-    """One image [channels, H, W] to [outputs, H', W'], in pieces of one bank of PSUM."""
-    outputs = out.shape[0]
-    for rows in blocks(plan.size[0], plan.rows):
-        for columns in blocks(plan.size[1], plan.width):
-            height, width = length(rows), length(columns)
-            sums = product(outputs, height * width)
-            for number, part in enumerate(blocks(x.shape[0], ROWS)):
-                tile = window(x[part], plan, rows, columns)
-                add_taps(sums, tile, turned[number], plan, height, width)
-            result = nl.ndarray((outputs, height, width), dtype=out.dtype, buffer=nl.sbuf)
-            flat = result.reshape((outputs, height * width))
-            if offset == None:
-                nisa.tensor_copy(dst=flat, src=sums)
-            else:
-                nisa.tensor_scalar(dst=flat, data=sums, op0=nl.add, operand0=offset)
-            nisa.dma_copy(dst=out[:, rows, columns], src=result, engine=nisa.engine.gpsimd)
+def convolve_band(out, loaded, weights, number, outputs, offset, band, grid):
+    """One tile of outputs of one band, piece by piece; one store."""
+    images, rows, columns = band
+    shape = (length(outputs), length(images), length(rows), length(columns))
+    result = nl.ndarray(shape, dtype=out.dtype, buffer=nl.sbuf)
+    turn = 0
+    for some in blocks(shape[1], grid.piece[0]):
+        for height in blocks(shape[2], grid.piece[1]):
+            for width in blocks(shape[3], grid.piece[2]):
+                piece = (some, height, width)
+                sums = product(shape[0], length(some) * length(height) * length(width))
+                for each, pack in enumerate(weights):
+                    pack.add(sums, loaded[each], number, piece, grid)
+                turn += 1
+                place = result[:, some, height, width]
+                finish(place, sums.reshape(place.shape), offset[number] if offset != None else None, turn)
+    target = out[images, outputs, rows, columns].permute((1, 0, 2, 3))
+    nisa.dma_copy(dst=target, src=result, engine=nisa.engine.gpsimd)
 
 
-def add_taps(sums, tile, weights, plan, height, width):
-    """Every tap of some channels, one product each."""
-    for i in range(plan.taps[0]):
-        for j in range(plan.taps[1]):
-            moving = tile[:, plan.tap(0, i, height), plan.tap(1, j, width)]
-            nisa.nc_matmul(dst=sums, stationary=weights[:, i * plan.taps[1] + j], moving=moving)
+def finish(dst, sums, offset, turn):
+    """Out of PSUM, with the bias: ScalarE and VectorE by turns."""
+    if turn % 2:
+        if offset == None:
+            nisa.activation(dst=dst, op=nl.copy, data=sums)
+        else:
+            nisa.tensor_scalar(dst=dst, data=sums, op0=nl.add, operand0=offset)
+    elif offset == None:
+        nisa.tensor_copy(dst=dst, src=sums)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=sums, bias=offset)
 
 
-def window(x, plan, rows, columns):
-    """The part of an image that a piece of the result needs, zeros where it lies outside."""
-    wanted = [plan.needed(0, rows), plan.needed(1, columns)]
-    inside = [slice(max(0, each.start), min(plan.image[at], each.stop)) for at, each in enumerate(wanted)]
-    tile = nl.ndarray((x.shape[0], length(wanted[0]), length(wanted[1])), dtype=x.dtype, buffer=nl.sbuf)
-    if any([length(wanted[at]) != length(inside[at]) for at in range(2)]):
-        nisa.memset(dst=tile, value=0.0)
-    places = [slice(inside[at].start - wanted[at].start, inside[at].stop - wanted[at].start) for at in range(2)]
-    if all([length(each) > 0 for each in inside]):
-        nisa.dma_copy(dst=tile[:, places[0], places[1]], src=x[:, inside[0], inside[1]])
-    return tile
+class Image(nl.NKIObject):
+    """Bands of the image: kept, or read again for each block of outputs."""
+
+    def __init__(self, x, bands, grid, bytes_each):
+        self.x, self.grid = x, grid
+        area = sum([length(band[0]) * self.height(band) * self.width(band) for band in bands])
+        self.fits = area * bytes_each <= IMAGE
+        self.kept = {}
+
+    def height(self, band):
+        return self.grid.reach(0, length(band[1]))
+
+    def width(self, band):
+        return self.grid.reach(1, length(band[2]))
+
+    def get(self, band, pack):
+        """[partitions, images, rows, columns], where the result's first piece needs it, zeros outside of the image."""
+        images, rows, columns = band
+        name = f"{images.start} {rows.start} {columns.start} {pack.channels.start}"
+        if name in self.kept:
+            return self.kept[name]
+        found = self.load(band, pack)
+        if self.fits:
+            self.kept[name] = found
+        return found
+
+    def load(self, band, pack):
+        images, rows, columns = band
+        wanted = [self.grid.needed(0, rows), self.grid.needed(1, columns)]
+        inside = [
+            slice(max(0, each.start), max(0, min(self.grid.image[at], each.stop))) for at, each in enumerate(wanted)
+        ]
+        count = length(pack.channels)
+        shape = (count * pack.copies, length(images), length(wanted[0]), length(wanted[1]))
+        band_tile = nl.ndarray(shape, dtype=self.x.dtype, buffer=nl.sbuf)
+        source = self.x[images, pack.channels, inside[0], inside[1]].permute((1, 0, 2, 3))
+        whole = all([length(inside[at]) == length(wanted[at]) for at in range(2)])
+        if whole:
+            nisa.dma_copy(dst=band_tile[0:count], src=source)
+        else:
+            # Rows come as one run, and are set apart on chip: rows of a padded band would be a descriptor each.
+            surround(band_tile[0:count], wanted, inside)
+            if all([length(each) > 0 for each in inside]):
+                run = nl.ndarray(source.shape, dtype=self.x.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=run, src=source)
+                places = [
+                    slice(inside[at].start - wanted[at].start, inside[at].stop - wanted[at].start) for at in range(2)
+                ]
+                nisa.tensor_copy(dst=band_tile[0:count, :, places[0], places[1]], src=run)
+        pack.repeat(band_tile, self.grid)
+        return band_tile
+
+
+def surround(band, wanted, inside):
+    """Zeros where a band lies outside of the image."""
+    before = [inside[at].start - wanted[at].start for at in range(2)]
+    behind = [inside[at].stop - wanted[at].start for at in range(2)]
+    outside = [
+        band[:, :, 0 : before[0]] if before[0] > 0 else None,
+        band[:, :, behind[0] :] if behind[0] < length(wanted[0]) else None,
+        band[:, :, :, 0 : before[1]] if before[1] > 0 else None,
+        band[:, :, :, behind[1] :] if behind[1] < length(wanted[1]) else None,
+    ]
+    for part in outside:
+        if part != None:
+            nisa.memset(dst=part, value=0.0, engine=nisa.engine.gpsimd)
