@@ -5,7 +5,8 @@ out[o, y, x] sums over taps (i, j) and channels c: weight[o, c, i, j] times x[c,
 another place: nothing is copied, and all taps and channels add up in PSUM. Where few channels would leave partitions
 idle, copies of the band, each moved by a tap, lie below one another, and one product does several taps (`Pack`).
 Weights that fit on chip are read once, and the image once, band after band; else the outputs are done block by block.
-As frameworks keep them, [O, C, kh, kw], weights must be turned on TensorE; as [kh, kw, C, O] they are read as needed.
+As frameworks keep them, [O, C, kh, kw], weights must be turned on TensorE; as [kh, kw, C, O] they are read as needed,
+and where the result has few pixels these are stationary, and the weights stream past them at the rate of HBM.
 """
 
 import nki
@@ -13,13 +14,15 @@ import nki.isa as nisa
 import nki.language as nl
 
 from .filters import Filters
-from .tiles import BANK, blocks, even, itemsize, length, load, product, share, tile
+from .tiles import BANK, ROWS, blocks, even, itemsize, length, load, product, share, tile
 
 WEIGHTS = 65536  # bytes a partition of the weights that stay on chip
 IMAGE = 49152  # and of the image
 BAND = 24576  # bytes a partition of one band of the image, all channels
 BANDS = 4  # that even a small image is cut into
 COLUMNS = 4096  # of the result in one band
+STREAM = 16384  # bytes a partition of the weights in one load, where they stream
+OPEN = 4  # banks of PSUM that few pixels take at once
 
 
 @nki.jit
@@ -135,6 +138,9 @@ def convolve(out, x, filters, bias, grid):
     """Blocks of outputs, and for each of them all bands of the image."""
     size = itemsize(x.dtype)
     packs = filters.packs
+    if few_pixels(filters, grid, size):
+        stream_weights(out, x, filters, bias, grid)
+        return
     resident = filters.bytes_a_partition(filters.outputs) <= WEIGHTS
     bands = grid.bands(BAND // (size * filters.tiles_at_once))
     image = Image(x, bands, grid, len(packs) * size)
@@ -145,19 +151,19 @@ def convolve(out, x, filters, bias, grid):
         units = units[share(len(units), 1)]
     for unit in units:
         weights = filters.load(unit)
-        offset = load_bias(bias, unit)
+        offset = load_bias(bias, unit.tiles)
         for band in mine:
             loaded = [image.get(band, pack) for pack in unit.packs]
             for number, outputs in enumerate(unit.tiles):
                 convolve_band(out, loaded, weights, number, outputs, offset, band, grid)
 
 
-def load_bias(bias, unit):
+def load_bias(bias, tiles):
     """[outputs, 1] fp32 for each tile of outputs, None without a bias."""
     if bias == None:
         return None
     found = []
-    for outputs in unit.tiles:
+    for outputs in tiles:
         wide = tile(length(outputs), 1)
         nisa.tensor_copy(dst=wide, src=load(bias[outputs].reshape((length(outputs), 1))))
         found.append(wide)
@@ -195,6 +201,51 @@ def finish(dst, sums, offset, turn):
         nisa.tensor_copy(dst=dst, src=sums)
     else:
         nisa.activation(dst=dst, op=nl.copy, data=sums, bias=offset)
+
+
+def few_pixels(filters, grid, size):
+    """Whether all pixels of the result fit into one stationary tile, with long runs of weights to stream past it."""
+    pixels = grid.images * grid.size[0] * grid.size[1]
+    seen = grid.images * grid.reach(0, grid.size[0]) * grid.reach(1, grid.size[1])
+    straight = not filters.turned and filters.outputs > ROWS
+    return straight and pixels <= ROWS and seen * size * len(filters.packs) <= IMAGE
+
+
+def stream_weights(out, x, filters, bias, grid):
+    """Few pixels are stationary; every weight is read once."""
+    band = (slice(0, grid.images), slice(0, grid.size[0]), slice(0, grid.size[1]))
+    image = Image(x, [band], grid, 0)
+    mine = share(filters.outputs, ROWS)
+    for outputs in blocks(length(mine), even(max(1, length(mine)), OPEN * BANK, ROWS), mine.start):
+        banks = blocks(length(outputs), BANK)
+        sums = [product(grid.images * grid.size[0] * grid.size[1], length(bank)) for bank in banks]
+        for pack in filters.packs:
+            seen = image.get(band, pack)
+            for steps in blocks(len(pack.steps), max(1, STREAM // (length(outputs) * itemsize(x.dtype)))):
+                weights = filters.some_steps(pack, steps, outputs)
+                for at in range(steps.start, steps.stop):
+                    still = pack.seen(seen, at, band, grid)
+                    for total, bank in zip(sums, banks):
+                        moving = weights[0 : still.shape[0], at - steps.start, bank]
+                        nisa.nc_matmul(dst=total, stationary=still, moving=moving)
+        for total, bank in zip(sums, banks):
+            leave_turned(out, total, outputs.start + bank.start, bias)
+
+
+def leave_turned(out, sums, first, bias):
+    """[pixels, outputs] to the outputs from one on, with the bias."""
+    pixels, count = sums.shape
+    straight = tile(pixels, count)
+    nisa.tensor_copy(dst=straight, src=sums)
+    for number, part in enumerate(blocks(count, ROWS)):
+        outputs = slice(first + part.start, first + part.stop)
+        turned = product(length(part), pixels)
+        nisa.nc_transpose(dst=turned, data=straight[:, part], engine=nisa.engine.tensor)
+        shape = (length(part), out.shape[0], out.shape[2], out.shape[3])
+        result = nl.ndarray(shape, dtype=out.dtype, buffer=nl.sbuf)
+        offset = load_bias(bias, [outputs])
+        finish(result, turned.reshape(shape), offset[0] if offset != None else None, number)
+        nisa.dma_copy(dst=out[:, outputs].permute((1, 0, 2, 3)), src=result, engine=nisa.engine.gpsimd)
 
 
 class Image(nl.NKIObject):

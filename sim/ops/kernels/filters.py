@@ -64,16 +64,21 @@ class Filters(nl.NKIObject):
 
     def straight(self, unit, pack):
         """[kh, kw, C, O]: runs of outputs."""
-        count, outputs = length(pack.channels), length(unit.outputs)
-        standing = nl.ndarray((count * pack.copies, len(pack.steps), outputs), dtype=self.weight.dtype, buffer=nl.sbuf)
-        given = self.weight.flatten_dims(0, 1)[:, pack.channels, unit.outputs]
+        return Standing(pack, self.some_steps(pack, slice(0, len(pack.steps)), unit.outputs), unit)
+
+    def some_steps(self, pack, steps, outputs):
+        """[partitions, steps, outputs] of a weight [kh, kw, C, O]."""
+        shape = (length(pack.channels) * pack.copies, length(steps), length(outputs))
+        standing = nl.ndarray(shape, dtype=self.weight.dtype, buffer=nl.sbuf)
+        given = self.weight.flatten_dims(0, 1)[:, pack.channels, outputs]
         if pack.copies == 1:
-            nisa.dma_copy(dst=standing, src=given.permute((1, 0, 2)))
-            return Standing(pack, standing, unit)
-        for at, first in enumerate(pack.steps):
-            wide = pack.width(first)
-            nisa.dma_copy(dst=standing[0 : wide * count, at], src=given[first : first + wide])
-        return Standing(pack, standing, unit)
+            nisa.dma_copy(dst=standing, src=given[steps].permute((1, 0, 2)))
+            return standing
+        for at in range(steps.start, steps.stop):
+            first, wide = pack.steps[at], pack.width(pack.steps[at])
+            place = standing[0 : wide * length(pack.channels), at - steps.start]
+            nisa.dma_copy(dst=place, src=given[first : first + wide])
+        return standing
 
     def turn(self, unit, pack):
         """[O, C, kh, kw]: outputs come on the partitions and TensorE turns them, several steps to a bank of PSUM."""
@@ -194,6 +199,13 @@ class Pack(nl.NKIObject):
             here = flat[at * count : (at + 1) * count, 0 : size - moved]
             nisa.dma_copy(dst=here, src=flat[0:count, moved:], engine=nisa.engine.scalar)
 
+    def seen(self, band, at, piece, grid):
+        """What one step sees of a band for a piece of the result, [partitions, images, rows, columns]."""
+        images, height, width = piece
+        first = self.steps[at]
+        rows, columns = grid.tap(0, first // self.taps[1], height), grid.tap(1, first % self.taps[1], width)
+        return band[0 : self.width(first) * length(self.channels), images, rows, columns]
+
 
 class Standing(nl.NKIObject):
     """A pack with its weights on chip, [channels and taps, steps, outputs]."""
@@ -203,11 +215,8 @@ class Standing(nl.NKIObject):
 
     def add(self, sums, band, number, piece, grid):
         """Every tap of some outputs and one piece of the result."""
-        pack, outputs, first = self.pack, self.unit.tiles[number], self.unit.outputs.start
+        outputs, first = self.unit.tiles[number], self.unit.outputs.start
         inside = slice(outputs.start - first, outputs.stop - first)
-        images, height, width = piece
-        for at, tap in enumerate(pack.steps):
-            partitions = slice(0, pack.width(tap) * length(pack.channels))
-            rows, columns = grid.tap(0, tap // pack.taps[1], height), grid.tap(1, tap % pack.taps[1], width)
-            moving = band[partitions, images, rows, columns]
-            nisa.nc_matmul(dst=sums, stationary=self.weights[partitions, at, inside], moving=moving)
+        for at in range(len(self.pack.steps)):
+            moving = self.pack.seen(band, at, piece, grid)
+            nisa.nc_matmul(dst=sums, stationary=self.weights[0 : moving.shape[0], at, inside], moving=moving)
