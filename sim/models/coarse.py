@@ -17,7 +17,7 @@ SUMS = (
     "elements", "flops", "adjusted_flops", "hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "sbuf_write_bytes",
     "psum_read_bytes", "psum_write_bytes", "spill_save_bytes", "spill_reload_bytes",
 )  # fmt: skip
-KEYS = ("core", "engine", "opcode", "dtype", "kind")
+KEYS = ("core", "engine", "opcode", "dtype", "kind", "source", "track")
 """Instructions that agree in these become one row in each slice."""
 
 

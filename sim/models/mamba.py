@@ -75,7 +75,8 @@ class Mamba:
         flow = draft.flow(batch, tokens, inner)
         states = draft.flow(batch, tokens, self.state)
         decay = draft.weight(inner, self.state, dtype="fp32")
-        draft.call("scan", "ssm_scan", flow, flow, decay, states, states, draft.weight(inner))
+        before = [Operand((batch, inner, self.state), "fp32", "cache")] if draft.workload.phase == "decode" else []
+        draft.call("scan", "ssm_scan", flow, flow, decay, states, states, draft.weight(inner), *before)
 
     def _head(self, draft: Draft, rows: int) -> Layer:
         columns = self._columns(draft.sharding)
