@@ -156,6 +156,33 @@ def test_zero_spreads_optimizer_gradients_and_weights_over_data_parallel_cores()
         assert held[zero][kind] == whole[kind] // 4
 
 
+def test_experts_are_exchanged_and_spread_among_the_cores_that_have_them_alike() -> None:
+    sparse = TINY | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    work, asked = Workload("train", batch=16, seq=64), []
+    held = []
+    for ep in (1, 4):
+        sharding = Sharding(dp=8, ep=ep, zero=1)
+        graph = read(sparse).graph(work, sharding)
+        asked.clear()
+        one = training.step(graph, work, sharding, lambda one: 1000, lambda scalars: asked.append(scalars) or 10)
+        held.append(one.held)
+        experts = {scalars["ranks"] for scalars in asked}
+        assert experts == ({8} if ep == 1 else {8, 2})
+    weights = training.parameters(read(sparse).graph(work, Sharding(dp=8, ep=4)), 2)[0]
+    assert held[1]["optimizer"] == 12 * (-(-weights.common // 8) + weights.expert // 2)
+    assert held[1]["weights"] < held[0]["weights"]
+
+
+def test_gradients_of_the_last_layer_are_exchanged_first() -> None:
+    work, sharding = Workload("train", batch=16, seq=64), Sharding(dp=2, pp=2, interleave=2)
+    graph = read(TINY).graph(work, sharding)
+    asked: list[int] = []
+    training.step(graph, work, sharding, lambda one: 1000, lambda scalars: asked.append(scalars["size_bytes"]) or 10)
+    # The last stage, which has the head, works longest.
+    own = [layer.weight_bytes for section in graph.sections if section.stage == 1 for layer in section.layers]
+    assert asked == [2 * size for size in reversed(own) if size]
+
+
 def test_a_slow_chip_holds_up_the_whole_step() -> None:
     work, sharding = Workload("train", batch=16, seq=64), Sharding(pp=2)
     graph = read(TINY).graph(work, sharding)

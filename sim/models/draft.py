@@ -39,8 +39,8 @@ class Draft:
         """Activations."""
         return Operand(shape, self.dtype)
 
-    def weight(self, *shape: int, dtype: str | None = None, shared: bool = False) -> Operand:
-        return Operand(shape, dtype or self.dtype, "shared" if shared else "weight")
+    def weight(self, *shape: int, dtype: str | None = None, role: str = "weight") -> Operand:
+        return Operand(shape, dtype or self.dtype, role)
 
     def matmul(
         self,
@@ -54,6 +54,7 @@ class Draft:
         same_input: bool = False,
         times: int = 1,
         held: int | None = None,
+        role: str = "weight",
     ) -> None:
         """[rows, inner] times a weight [inner, columns]; `shared`: transposed, it was counted as the embedding."""
         kind = self.workload.dtype
@@ -61,7 +62,7 @@ class Draft:
         shape = (columns, inner) if shared else (inner, columns)
         if shared:
             scalars["transpose_w"] = True
-        operands = [Operand((rows, inner), kind), self.weight(*shape, dtype=kind, shared=shared)]
+        operands = [Operand((rows, inner), kind), self.weight(*shape, dtype=kind, role="shared" if shared else role)]
         if bias:
             operands.append(self.weight(columns))
         self.operations.append(Operation(name, "matmul", tuple(operands), scalars, times, held, same_input))

@@ -36,16 +36,25 @@ def feed(draft: Draft, part: FeedForward, rows: int, hidden: int) -> None:
 
 
 def _dense(
-    draft: Draft, part: FeedForward, name: str, rows: int, hidden: int, local: int, times: int = 1, held: int = 1
+    draft: Draft,
+    part: FeedForward,
+    name: str,
+    rows: int,
+    hidden: int,
+    local: int,
+    times: int = 1,
+    held: int = 1,
+    role: str = "weight",
 ) -> None:
     """One kernel where the activations need not be kept, else one a product."""
     if draft.workload.phase != "train" and draft.workload.dtype in QUICK and not part.bias:
-        weights = [draft.weight(hidden, local)] * (2 if part.gated else 1) + [draft.weight(local, hidden)]
+        weights = [draft.weight(hidden, local, role=role)] * (2 if part.gated else 1)
+        weights.append(draft.weight(local, hidden, role=role))
         operator = "gated_mlp" if part.gated else "mlp"
         flow = draft.flow(rows, hidden)
         draft.call(f"{name}/{operator}", operator, flow, *weights, times=times, held=held, activation=part.activation)
         return
-    each = {"bias": part.bias, "times": times, "held": held}
+    each = {"bias": part.bias, "times": times, "held": held, "role": role}
     if part.gated:
         draft.matmul(f"{name}/gate", rows, hidden, local, **each)
         draft.matmul(f"{name}/up", rows, hidden, local, same_input=True, **each)
@@ -69,7 +78,7 @@ def _experts(draft: Draft, part: FeedForward, rows: int, hidden: int) -> None:
     local = divided("experts", part.experts, "ep", sharding.ep)
     columns = divided("expert columns", part.intermediate, "tp", sharding.expert_slices)
     active, each = routed(part, rows, sharding)
-    _dense(draft, part, "mlp/experts", each, hidden, columns, times=active, held=local)
+    _dense(draft, part, "mlp/experts", each, hidden, columns, times=active, held=local, role="expert")
     if sharding.experts_over_data:
         draft.collective("mlp/combine", "all_to_all", copies * hidden * element, "dp", sharding.ep)
     draft.elementwise("mlp/weighted_sum", "add", (rows, hidden), (rows, hidden), times=chosen)

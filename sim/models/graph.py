@@ -23,8 +23,8 @@ class Operand:
     shape: tuple[int, ...]
     dtype: str = "bf16"
     role: str = "activation"
-    """activation, weight, shared (a weight that another operation has counted), cache (keys, values, states), or
-    index: tables and positions that no backward pass wants."""
+    """activation, weight, expert (a weight that fewer cores have alike), shared (a weight that another operation has
+    counted), cache (keys, values, states), or index: tables and positions that no backward pass wants."""
 
     @property
     def nbytes(self) -> int:
@@ -51,7 +51,15 @@ class Operation:
     @property
     def weight_bytes(self) -> int:
         """What its weights take in memory."""
-        own = sum(operand.nbytes for operand in self.inputs if operand.role == "weight")
+        return self._held("weight") + self.expert_bytes
+
+    @property
+    def expert_bytes(self) -> int:
+        """The part of it that belongs to experts."""
+        return self._held("expert")
+
+    def _held(self, role: str) -> int:
+        own = sum(operand.nbytes for operand in self.inputs if operand.role == role)
         return own * (self.times if self.held is None else self.held)
 
     @property
@@ -76,6 +84,11 @@ class Layer:
         if not self.owns_weights:
             return 0
         return self.repeat * sum(operation.weight_bytes for operation in self.operations)
+
+    @property
+    def expert_bytes(self) -> int:
+        """The part of it that belongs to experts."""
+        return self.repeat * sum(operation.expert_bytes for operation in self.operations) if self.owns_weights else 0
 
 
 @dataclass(frozen=True, slots=True)

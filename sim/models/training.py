@@ -65,18 +65,40 @@ def passes(forward: Graph, recompute: str) -> Graph:
     for section in forward.sections:
         back = tuple(backward(layer, recompute) for layer in reversed(section.layers))
         sections.append(replace(section, name=section.name, layers=section.layers + back))
-    last = _update(forward.weight_bytes // 2, Sharding())
-    return Graph(forward.name, forward.phase, (*sections, Section("optimizer", (last,))))
+    return Graph(forward.name, forward.phase, tuple(sections))
 
 
-def parameters(forward: Graph, element: int) -> tuple[int, ...]:
-    """Weights of each pipeline stage on one core."""
-    return tuple(size // element for size in forward.by_stage(lambda layer: layer.weight_bytes))
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How many weights one core has."""
+
+    common: int
+    """That every data-parallel core has alike."""
+    expert: int
+    """That the cores have alike which experts are not spread over."""
+
+    def spread(self, sharding: Sharding, zero: int) -> int:
+        """Those of a core from a stage of ZeRO on, whose cores share them out."""
+        if sharding.zero < zero:
+            return self.common + self.expert
+        return ceil(self.common / sharding.dp) + ceil(self.expert / alike(sharding))
 
 
-def _update(weights: int, sharding: Sharding) -> Layer:
+def alike(sharding: Sharding) -> int:
+    """Data-parallel cores that have the same experts."""
+    return sharding.dp // sharding.ep if sharding.experts_over_data else sharding.dp
+
+
+def parameters(forward: Graph, element: int) -> tuple[Weights, ...]:
+    """Of each pipeline stage on one core."""
+    whole = forward.by_stage(lambda layer: layer.weight_bytes)
+    experts = forward.by_stage(lambda layer: layer.expert_bytes)
+    return tuple(Weights((size - own) // element, own // element) for size, own in zip(whole, experts, strict=True))
+
+
+def _update(weights: Weights, sharding: Sharding) -> Layer:
     """The optimizer over the weights of a core, spread over dp from ZeRO 1 on."""
-    own = ceil(weights / (sharding.dp if sharding.zero else 1))
+    own = weights.spread(sharding, 1)
     each = PIECE[0] * PIECE[1]
     calls = max(1, ceil(own / each))
     rows = min(PIECE[0], max(1, ceil(own / calls / PIECE[1])))
@@ -87,9 +109,8 @@ def _update(weights: int, sharding: Sharding) -> Layer:
 def needed(forward: Graph, workload: Workload, sharding: Sharding) -> Graph:
     """Every distinct operation of a step, to be emulated."""
     graph = passes(forward, workload.recompute)
-    sections = [section for section in graph.sections if section.name != "optimizer"]
-    updates = [_update(count, sharding) for count in parameters(forward, workload.element)]
-    return replace(graph, sections=(*sections, Section("optimizer", tuple(updates))))
+    updates = tuple(_update(weights, sharding) for weights in parameters(forward, workload.element))
+    return replace(graph, sections=(*graph.sections, Section("optimizer", updates)))
 
 
 def step(
@@ -106,15 +127,14 @@ def step(
     slow     : how many times longer one chip of the first stage takes for all that it does; the others wait for it
     """
     graph = passes(forward, workload.recompute)
-    pieces = [section for section in graph.sections if section.name != "optimizer"]
+    pieces = graph.sections
     count = microbatches(workload, sharding)
     fair = _times(pieces, sharding, duration)
     went = pipeline.run(*([[round(ps * slow) for ps in own[0]], *own[1:]] for own in fair), count)
     stage = went.slowest
     own = [section for section in pieces if section.stage == stage]
-    size = parameters(forward, workload.element)[stage]
-    update = _update(size, sharding)
-    exchanges = _exchanged(own, size, workload, sharding, duration, exchange)
+    update = _update(parameters(forward, workload.element)[stage], sharding)
+    exchanges = _exchanged(own, workload, sharding, duration, exchange)
     optimizer = sum(one.times * duration(one) for one in update.operations)
     exposed = [_exposed_operation(one) for one in exchanges if one.exposed_ps]
     sections = [Section("microbatch", _joined(own), count, stage)]
@@ -161,61 +181,66 @@ def _layer_ps(layer: Layer, duration: Duration) -> int:
 
 
 def _exchanged(
-    own: Sequence[Section], size: int, workload: Workload, sharding: Sharding, duration: Duration,
+    own: Sequence[Section], workload: Workload, sharding: Sharding, duration: Duration,
     exchange: Callable[[Mapping[str, Any]], int] | None,
 ) -> tuple[Exposed, ...]:  # fmt: skip
     """Gradients are exchanged layer by layer behind the last backward pass, weights behind the first forward pass."""
-    ranks = sharding.dp * sharding.cp
-    if ranks == 1 or exchange is None:
+    if sharding.dp * sharding.cp == 1 or exchange is None:
         return ()
     back = [layer for section in reversed(own) for layer in section.layers if not layer.owns_weights]
     front = [layer for section in own for layer in section.layers if layer.owns_weights]
-    weights = [layer.weight_bytes // workload.element for layer in front]
-
-    def timed(kind: str, nbytes: int) -> int:
-        return exchange({"kind": kind, "size_bytes": nbytes, "ranks": ranks, "group": "cp"}) if nbytes else 0
-
+    wire = _Wire(exchange, sharding, workload.element, duration)
     kind = "reduce_scatter" if sharding.zero else "all_reduce"
-    sizes = [count * GRADIENT for count in reversed(weights)]
-    found = [_behind("gradients", kind, back, sizes, timed, duration, ranks)]
+    turned = list(reversed(front))
+    found = [wire.behind("gradients", kind, back, turned, GRADIENT)]
     if sharding.zero:
-        sizes = [count * workload.element for count in reversed(weights)]
         # Seen from its end, gathering before use is scattering after it.
-        ahead = _behind("weights", "all_gather", list(reversed(front)), sizes, timed, duration, ranks)
-        found.append(ahead)
+        found.append(wire.behind("weights", "all_gather", turned, turned, workload.element))
         if sharding.zero == 3:
-            found.append(_gathered_again(ahead, front, timed, weights, workload, sharding, duration))
+            found.append(wire.again(found[-1], front, 2 * microbatches(workload, sharding) - 1))
     return tuple(found)
 
 
-def _behind(
-    name: str, kind: str, layers: Sequence[Layer], sizes: Sequence[int], timed: Callable[[str, int], int],
-    duration: Duration, ranks: int,
-) -> Exposed:  # fmt: skip
-    """Exchanges that follow layers one by one: what lasts beyond the last layer is exposed."""
-    now = free = total = 0
-    for layer, size in zip(layers, sizes, strict=True):
-        each = timed(kind, size // layer.repeat)
-        for _ in range(layer.repeat):
-            now += _layer_ps(layer, duration) // layer.repeat
-            free = max(free, now) + each
-        total += each * layer.repeat
-    return Exposed(f"{name} {kind}", total, max(0, free - now), sum(sizes), ranks)
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    """Exchanges over the cores that have the same weights."""
 
+    exchange: Callable[[Mapping[str, Any]], int]
+    sharding: Sharding
+    element: int
+    duration: Duration
 
-def _gathered_again(
-    once: Exposed, front: Sequence[Layer], timed: Callable[[str, int], int], weights: Sequence[int],
-    workload: Workload, sharding: Sharding, duration: Duration,
-) -> Exposed:  # fmt: skip
-    """ZeRO 3: each layer's weights come once more for every pass, one layer ahead of their use."""
-    count = 2 * microbatches(workload, sharding) - 1
-    exposed = total = 0
-    for layer, size in zip(front, weights, strict=True):
-        each = timed("all_gather", size * workload.element // layer.repeat)
-        work = _layer_ps(layer, duration) // layer.repeat
-        exposed += layer.repeat * max(0, each - work)
-        total += layer.repeat * each
-    return Exposed("weights again all_gather", count * total, count * exposed, count * once.size_bytes, once.ranks)
+    def once(self, kind: str, layer: Layer, each: int) -> int:
+        """ps for one repeat of a layer; experts are exchanged among the cores that have the same ones."""
+        common, expert = layer.weight_bytes - layer.expert_bytes, layer.expert_bytes
+        total = 0
+        for size, cores in ((common, self.sharding.dp), (expert, alike(self.sharding))):
+            nbytes, ranks = size // self.element * each // layer.repeat, cores * self.sharding.cp
+            if nbytes and ranks > 1:
+                total += self.exchange({"kind": kind, "size_bytes": nbytes, "ranks": ranks, "group": "cp"})
+        return total
+
+    def behind(self, name: str, kind: str, work: Sequence[Layer], weights: Sequence[Layer], each: int) -> Exposed:
+        """Exchanges that follow layers one by one: what lasts beyond the last layer is exposed."""
+        now = free = total = size = 0
+        for layer, owner in zip(work, weights, strict=True):
+            took = self.once(kind, owner, each)
+            for _ in range(layer.repeat):
+                now += _layer_ps(layer, self.duration) // layer.repeat
+                free = max(free, now) + took
+            total += took * layer.repeat
+            size += owner.weight_bytes // self.element * each
+        ranks = self.sharding.dp * self.sharding.cp
+        return Exposed(f"{name} {kind}", total, max(0, free - now), size, ranks)
+
+    def again(self, once: Exposed, front: Sequence[Layer], count: int) -> Exposed:
+        """ZeRO 3: each layer's weights come once more for every pass, one layer ahead of their use."""
+        exposed = total = 0
+        for layer in front:
+            took = self.once("all_gather", layer, self.element)
+            exposed += layer.repeat * max(0, took - _layer_ps(layer, self.duration) // layer.repeat)
+            total += layer.repeat * took
+        return Exposed("weights again all_gather", count * total, count * exposed, count * once.size_bytes, once.ranks)
 
 
 def _exposed_operation(one: Exposed) -> Operation:
@@ -227,15 +252,14 @@ def _exposed_operation(one: Exposed) -> Operation:
 def held(forward: Graph, workload: Workload, sharding: Sharding, passes_held: Sequence[int]) -> dict[str, int]:
     """What lies in the HBM of one core of the fullest stage."""
     stages = []
-    spread = sharding.dp
-    for stage, count in enumerate(parameters(forward, workload.element)):
+    for stage, weights in enumerate(parameters(forward, workload.element)):
         own = [section for section in forward.sections if section.stage == stage]
         layers = [layer for section in own for layer in section.layers]
         kept = sum(kept_bytes(layer, workload.recompute, sharding) for layer in layers)
         stages.append({
-            "weights": count * workload.element // (spread if sharding.zero == 3 else 1),
-            "gradients": count * GRADIENT // (spread if sharding.zero >= 2 else 1),
-            "optimizer": count * MOMENTS // (spread if sharding.zero else 1),
+            "weights": weights.spread(sharding, 3) * workload.element,
+            "gradients": weights.spread(sharding, 2) * GRADIENT,
+            "optimizer": weights.spread(sharding, 1) * MOMENTS,
             "activations": kept * passes_held[stage] // len(own),
             "workspace": _workspace(layers, workload, sharding),
         })  # fmt: skip
