@@ -115,11 +115,11 @@ def groups(shape, shapes):
     return sizes, forms
 
 
-def over_groups(out, operands, function):
+def over_groups(out, operands, function, run=RUN):
     """Two groups are rows and columns; of more, the first is a loop."""
     if len(out.shape) > 2:
         for at in range(out.shape[0]):
-            over_groups(out[at], [each[at if each.shape[0] > 1 else 0] for each in operands], function)
+            over_groups(out[at], [each[at if each.shape[0] > 1 else 0] for each in operands], function, run)
         return
     rows, columns = out.shape
     if rows == 1 and all([each.shape == out.shape for each in operands]):
@@ -127,20 +127,20 @@ def over_groups(out, operands, function):
         out, operands = out.reshape((rows, 1)), [each.reshape((rows, 1)) for each in operands]
     mine = share(rows, 1)
     wide = max([itemsize(each.dtype) for each in [out, *operands]])
-    width = min(columns, RUN // wide)
+    width = min(columns, run // wide)
     for first in range(0, columns, width):
         part = slice(first, min(columns, first + width))
         sources = [Source(each, part) for each in operands]
-        for first_row, height, deep in pieces(mine, length(part) * wide):
+        for first_row, height, deep in pieces(mine, length(part) * wide, run):
             sized = (height, deep, length(part))
             compute(out, sources, function, first_row, sized, part)
 
 
-def pieces(rows, bytes_a_row):
+def pieces(rows, bytes_a_row, run=RUN):
     """(first row, partitions, rows a partition) of tiles that cover some rows, each partition one run of them."""
     left, first, found = length(rows), rows.start, []
     even = -(-left // (ROWS * TILES))
-    deep = max(1, min(RUN // bytes_a_row, max(even, LEAST_RUN // bytes_a_row)))
+    deep = max(1, min(run // bytes_a_row, max(even, LEAST_RUN // bytes_a_row)))
     while left > 0:
         deep = min(deep, -(-left // ROWS))
         height = min(ROWS, left // deep)

@@ -1,0 +1,1 @@
+"""PyTorch: the operators of `torch.export`, in our own form."""
