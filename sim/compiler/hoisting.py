@@ -4,6 +4,11 @@ Loads are left to `sim.compiler.residency`, which knows what is still resident. 
 change from one iteration to the next move out of the loop. Those that change, and come again in another loop, are kept
 where they are one input, cast, transposed or broadcast, and all of these fit into SBUF together (facts of the timing
 prototype, 8.2; published.json: docs' mamba, whose `deltaU` is computed once in one order of the loops alone).
+
+A program that must spill in any case keeps every value that comes again, and spills it if need be: NKIBench's lora
+transposes its input once although that takes 640 KiB a partition, its mamba reads `u` once for all states, and its
+matmul, which fits, transposes again. A row that is broadcast is broadcast again rather than kept then (psum_write_bytes
+of that mamba).
 """
 
 from __future__ import annotations
@@ -14,7 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from sim.compiler.columns import dead, instructions_of_operands, keep, operand_roles
-from sim.compiler.numbering import UNKNOWN, Values, cores, in_a_row, number_values, of_one_input
+from sim.compiler.numbering import UNKNOWN, Values, broadcast, cores, in_a_row, number_values, of_one_input
+from sim.compiler.residency import needs_spilling
 from sim.program import Program, Role
 from sim.trace import Memory
 
@@ -50,23 +56,26 @@ def _named(program: Program, shared: dict[int, int], instruction: np.ndarray, wr
 
 def _shared(program: Program, values: Values, limit: int) -> dict[int, int]:
     """Storage -> the storage before it that holds its computed value for it too."""
-    core, prepared = cores(program), of_one_input(program)
+    core, spills = cores(program), needs_spilling(program, limit)
+    prepared = [True] * len(core) if spills else of_one_input(program)
     computed = [
         value != UNKNOWN and storage not in values.loads and program.storages[storage].memory is Memory.SBUF
         for storage, value in enumerate(values.number)
     ]
+    for storage in broadcast(program) if spills else ():
+        computed[storage] = False
     first: dict[tuple[int, int], int] = {}
-    inputs: dict[int, int] = {}
+    again: dict[int, int] = {}
     for storage in np.argsort(np.array(values.last_write), kind="stable").tolist():
         if computed[storage] and prepared[storage]:
             kept = first.setdefault((values.number[storage], core[storage]), storage)
             if kept != storage:
-                inputs[storage] = kept
-    if sum(program.storages[kept].pitch for kept in set(inputs.values())) > limit:
-        inputs = {}
+                again[storage] = kept
+    if not spills and sum(program.storages[kept].pitch for kept in set(again.values())) > limit:
+        again = {}
     invariant = {
         storage: kept
         for storage, kept in in_a_row(program, values).items()
         if computed[storage] and program.storages[kept].pitch <= limit
     }
-    return invariant | inputs
+    return invariant | again

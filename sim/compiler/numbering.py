@@ -14,7 +14,7 @@ import numpy as np
 from sim.compiler.columns import instructions_of_operands, operand_roles
 from sim.engines import tensor
 from sim.program import Program, Role
-from sim.trace import Memory
+from sim.trace import Engine, Memory
 
 UNKNOWN = -1
 
@@ -121,6 +121,19 @@ def of_one_input(program: Program) -> list[bool]:
             if roles[k] != Role.READ and not in_hbm[flat[k]]:
                 given[flat[k]] |= read
     return [len(inputs) <= 1 for inputs in given]
+
+
+def broadcast(program: Program) -> set[int]:
+    """Tiles that hold one row in every partition, by way of TensorE."""
+    spreads = [
+        form.engine is Engine.TENSOR and all(tile.partitions == 1 for tile in form.layouts[1:])
+        for form in program.forms
+    ]
+    storage, start = program.operands[:, 0], program.operand_start[:-1]
+    spread = np.zeros(len(program.storages), bool)
+    spread[storage[start[np.array(spreads or [False])[program.form]]]] = True
+    reads = (operand_roles(program) == Role.READ) & spread[storage]
+    return set(storage[start[instructions_of_operands(program)[reads]]].tolist())
 
 
 def cores(program: Program) -> list[int]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.compiler.columns import dead, instructions_of_operands, keep, operand_roles
 from sim.compiler.emission import Emission
-from sim.compiler.numbering import UNKNOWN, constant_storages, is_plain_load, number_values, of_one_input
+from sim.compiler.numbering import UNKNOWN, broadcast, constant_storages, is_plain_load, number_values, of_one_input
 from sim.compiler.options import Options
 from sim.compiler.room import GRAIN, Room, Tile
 from sim.program import Program, Role
@@ -68,16 +68,18 @@ def spill(program: Program, limit: int, share: bool = False, room: int = 0) -> P
     share : values that are still resident are not made again
     room  : bytes a partition that are kept free where something can leave
     """
-    return Contents(program, share).spilled(limit, room).program
+    return Contents(program, share, needs_spilling(program, limit)).spilled(limit, room).program
 
 
 class Contents:
-    """What the tiles of a program hold and when they are used, whatever the limit."""
+    """What the tiles of a program hold and when they are used."""
 
-    def __init__(self, program: Program, share: bool):
+    def __init__(self, program: Program, share: bool, crowded: bool):
+        """crowded : the program must spill; it has no room for rows, which fill one partition and bar the others"""
         roles = operand_roles(program)
         self.program = program
         self.share = share
+        self.crowded = crowded
         self.roles = roles.tolist()
         self.bounds = program.operand_start.tolist()
         self.operands = program.operands.tolist()
@@ -108,13 +110,22 @@ class Contents:
     def _values(self) -> dict[int, tuple[int, int]]:
         number = [UNKNOWN] * len(self.size)
         if self.share:
-            found, prepared = number_values(self.program).number, of_one_input(self.program)
-            number = [value if prepared[storage] else UNKNOWN for storage, value in enumerate(found)]
+            found, shared = number_values(self.program).number, self._shared()
+            number = [value if shared[storage] else UNKNOWN for storage, value in enumerate(found)]
         core = self.program.core.tolist()
         return {
             storage: (-1, storage) if number[storage] == UNKNOWN else (core[seen[0]], number[storage])
             for storage, seen in self.uses.items()
         }
+
+    def _shared(self) -> list[bool]:
+        """Per storage: its value is not made again while it is resident."""
+        shared = of_one_input(self.program)
+        if self.crowded:
+            wide = broadcast(self.program)
+            held = self.program.storages
+            shared = [one and held[k].partitions > 1 and k not in wide for k, one in enumerate(shared)]
+        return shared
 
     def spilled(self, limit: int, room: int = 0) -> Resident:
         """The program with at most `limit` bytes a partition resident, `room` of them kept free if it can be."""
@@ -330,7 +341,9 @@ def _last_writes(program: Program, roles: np.ndarray) -> list[int]:
 def reside(program: Program, options: Options) -> Resident:
     """The program with what must leave SBUF saved and brought back, as far as the options allow."""
     limit = int(program.device[options.sbuf_figure])
-    spills = options.spill and (options.share or needs_spilling(program, limit))
+    crowded = needs_spilling(program, limit)
+    spills = options.spill and (options.share or crowded)
     if not spills and not options.share:
         return Resident(program, None)
-    return Contents(program, options.share).spilled(limit if spills else NO_LIMIT, 1024 * options.room)
+    contents = Contents(program, options.share, spills and crowded)
+    return contents.spilled(limit if spills else NO_LIMIT, 1024 * options.room)

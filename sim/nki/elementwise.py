@@ -68,7 +68,7 @@ def broadcast_partitions(tile: NkiTensor, partitions: int, dtype: Any = None) ->
     for first in range(0, flat.shape[1], MOVING_COLUMNS):
         part = flat[:, first : min(first + MOVING_COLUMNS, flat.shape[1])]
         psum = new_tile((partitions, part.shape[1]), FP32, MemoryRegion.psum)
-        isa.nc_matmul(psum, _ones(partitions), part)
+        isa.nc_matmul(psum, _ones(partitions), part, is_stationary_onezero=True)
         isa.activation(out[:, first : first + part.shape[1]], FUNCTIONS["copy"], psum)
     return out.reshape((partitions, *tile.shape[1:]))
 
