@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sim
+import sim.ops
 from sim.trace import Engine, Memory, RegionKind, Wait
 from tests.handmade import ins, make, matmul, move, packets_of, region, trigger, vector
 from trnprof import words
@@ -397,3 +399,10 @@ def test_real_profiles_get_the_verdict_that_their_numbers_support(profiles, file
 
     found = classify(trnprof.open(profiles / file))[0]
     assert (found.bound, found.engine) == (bound, engine)
+
+
+def test_banks_that_a_kernel_fills_in_turns_are_never_fuller_than_full():
+    """Keys that end within a block: one bank of the next scores is written before the other is free."""
+    trace = sim.ops.launch("attention", *[sim.TensorSpec((1, 2, 1500, 64), "bf16")] * 3, values=False).trace
+    (peak,) = [one.reached for one in classify(trace)[0].evidence if one.ceiling == "PSUM"]
+    assert peak == 1.0
