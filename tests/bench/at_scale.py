@@ -171,7 +171,7 @@ def terminal(path: Path) -> dict[str, object]:
         os.execvpe(sys.executable, [sys.executable, "-m", "trnprof", "tui", str(path)], environment())
     fcntl.ioctl(handle, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     seen = b""
-    while b"more track" not in seen:
+    while b"in view" not in seen:
         seen = seen[-4096:] + read(handle, 30)
     found: dict[str, object] = {"tui_first_picture": round((time.perf_counter() - begun) * 1e3)}
     drain(handle, 4)

@@ -250,6 +250,8 @@ class Session:
         """Find all that `judged` tells of."""
         answer(self.trace, JUDGED, int, lambda: len(self.verdicts()) + len(self.regions()) + len(self.dots()))
         self._judged = True
+        if self.trace.store is not None:
+            self.tables.forget()
 
     def verdicts(self) -> tuple[VerdictCard, ...]:
         """On the whole trace, then on each region of its tree."""

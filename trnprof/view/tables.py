@@ -53,6 +53,11 @@ class Tables:
     def index(self) -> Index:
         return Index(self.trace)
 
+    def forget(self) -> None:
+        """Let go of what the answers that are kept were found from; it is some bytes for each row."""
+        for name in ("index", "tree", "lines"):
+            vars(self).pop(name, None)
+
     # --- verdicts -------------------------------------------------------------------------------------------------
 
     @cached_property
