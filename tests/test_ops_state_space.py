@@ -51,11 +51,11 @@ def test_two_cores_share_the_channels(times: int) -> None:
 
 
 def test_the_scan_keeps_vector_engine_busy() -> None:
-    """Two cycles an element of 2048 times, 1024 channels and 16 states, at 0.96 GHz and 128 lanes."""
-    x, states = TensorSpec((1, 2048, 1024), "bfloat16"), TensorSpec((1, 2048, 16), "bfloat16")
-    decay, skip = TensorSpec((1024, 16), "float32"), TensorSpec((1024,), "bfloat16")
+    """Two cycles an element of 512 times, 5120 channels and 16 states, at 0.96 GHz and 128 lanes."""
+    x, states = TensorSpec((1, 512, 5120), "bfloat16"), TensorSpec((1, 512, 16), "bfloat16")
+    decay, skip = TensorSpec((5120, 16), "float32"), TensorSpec((5120,), "bfloat16")
     run = sim.ops.launch("ssm_scan", x, x, decay, states, states, skip, values=False)
-    assert run.latency_ns < 2 * 2048 * 1024 * 16 / 128 / 0.96 / 0.8
+    assert run.latency_ns < 2 * 512 * 5120 * 16 / 128 / 0.96 / 0.85
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

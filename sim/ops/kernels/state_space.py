@@ -15,12 +15,12 @@ import nki.language as nl
 
 from .contraction import Cut, load_turned
 from .masks import diagonal
-from .tiles import BANK, ROWS, blocks, length, load, product, share, tile
+from .tiles import BANK, ROWS, blocks, itemsize, length, load, product, share, tile
 
 SCANNED = 4096  # elements of a partition in one scan
 LONGEST = 256  # times in one scan
 FEW = 4  # times that are done one by one
-TOGETHER = 4  # times 128 channels: their results share a bank of PSUM
+TOGETHER = 2  # times 128 channels: their results share a bank of PSUM
 
 
 @nki.jit
@@ -71,6 +71,8 @@ class Channels(nl.NKIObject):
 
 def widened(data):
     """The tile in fp32."""
+    if itemsize(data.dtype) == 4:
+        return data
     wide = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=wide, src=data)
     return wide
