@@ -257,7 +257,14 @@ def test_compare_exits_with_1_on_a_regression_over_the_limit_alone(kept, capsys)
 def test_compare_prints_causes_engines_regions_lines_and_instructions(kept, capsys):
     assert cli.main(["compare", *kept, "--instructions"]) == 0
     text = capsys.readouterr().out
-    for title in ("critical path", "engine working", "region", "source line", "instructions matched", "drifts apart at"):
+    for title in (
+        "critical path",
+        "engine working",
+        "region",
+        "source line",
+        "instructions matched",
+        "drifts apart at",
+    ):
         assert title in text
     assert cli.main(["compare", *kept, "--json", "--fail-over", "3%"]) == 1
     found = json.loads(capsys.readouterr().out)

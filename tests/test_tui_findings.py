@@ -14,7 +14,7 @@ from sim import stages
 from tests.synthetic import attention as captured
 from tests.test_tui import drive, screen, state, typed, until
 from tests.test_tui_painting import HOSTILE, after, compare, lines
-from trnprof.tui import actions, choices, findings, kept, pages, wishes
+from trnprof.tui import actions, choices, findings, kept, pages, pairs, wishes
 from trnprof.tui.screen import Scene
 from trnprof.view import Session
 from trnprof.view.keys import TABS
@@ -187,6 +187,37 @@ def test_another_trace_is_compared_by_its_path():
         await until(pilot, lambda: "nowhere" in state(app).note and "comparing" not in state(app).note)
 
     drive(script, trace=sample().trace)
+
+
+def test_a_click_shows_the_same_instruction_in_both_halves_of_a_comparison():
+    scene = replace(compared(), state=replace(compared().state, row=-1))
+    before, after = scene.session, scene.other[1]
+    picture = pages.page(scene, 160, 60)
+    row = before.first_in(*before.home)
+    found = after.twin(before, row, after=False)
+    for side, mine in enumerate((found.before, found.after)):
+        half, state = picture.halves[side]
+        session = (before, after)[side]
+        card = session.card(mine)
+        first = next(first for first, _, track in half.rows if track.id == card.track)
+        middle = (card.t0_ps + card.t1_ps) // 2
+        x = half.shape.gutter + (middle - state.t0) * half.shape.cells // state.span
+        chosen = pairs.click(picture, scene, x, first)
+        if chosen.row == -1:  # a cluster, to which a click zooms
+            near = replace(scene, state=chosen)
+            half, state = pages.page(near, 160, 60).halves[side]
+            x = half.shape.gutter + (middle - state.t0) * half.shape.cells // state.span
+            chosen = pairs.click(pages.page(near, 160, 60), near, x, first)
+        assert chosen.row == row
+        shown = "\n".join(pages.page(replace(scene, state=chosen), 200, 60).canvas.lines())
+        assert found.words.replace("\u202f", " ").replace("\u2009", " ") in shown
+
+
+def test_keys_step_through_the_instructions_of_a_comparison():
+    scene = compared()
+    after = actions.act("next", scene, 100)
+    assert (after.screen, after.row) == ("compare", scene.session.step(scene.state.row, 1))
+    assert "→" in "\n".join(pages.page(replace(scene, state=after), 200, 60).canvas.lines()[-1:])
 
 
 def wished(line: str) -> Scene:

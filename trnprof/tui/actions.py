@@ -38,6 +38,7 @@ def select(session: Session, state: State, row: int, kind: str = "instructions")
     return replace(
         shown,
         row=row if kind == "instructions" else NONE,
+        other_row=NONE,
         transfer=row if kind == "transfers" else NONE,
         since=card.t0_ps,
         gap=False,

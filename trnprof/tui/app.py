@@ -16,7 +16,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, choices, errands, export, kept, layout, listed, pages, pointer, prompts, shelf
+from trnprof.tui import actions, choices, errands, export, kept, layout, listed, pages, pairs, pointer, prompts, shelf
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
 from trnprof.tui.messages import Failed, Found, Opened, Shelved
@@ -95,6 +95,7 @@ class TerminalApp(App[int]):
     def on_mount(self) -> None:
         self.beside(self._read)
         self._timer = self.set_interval(TICK, self.repaint)
+        self.app_resume_signal.subscribe(self, lambda _: self.repaint(everything=True))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             try:
@@ -411,7 +412,11 @@ class TerminalApp(App[int]):
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         pressed, self._pressed = self._pressed, None
-        if pressed is None or self._dragged or not self._pointed() or self.scene.state.screen != "timeline":
+        if pressed is None or self._dragged or not self._pointed():
+            return
+        if self.scene.state.screen == "compare" and self.scene.other is not None:
+            self.become(pairs.click(self.picture, self.scene, event.screen_x, event.screen_y))
+        if self.scene.state.screen != "timeline":
             return
         self.become(pointer.click(self.picture, self.scene, event.screen_x, event.screen_y))
 

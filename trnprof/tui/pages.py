@@ -22,7 +22,7 @@ def page(scene: Scene, width: int, height: int) -> Picture:
         if state.screen == "roofline":
             roofline.screen(picture.canvas, scene.session.roofline(), scene.session.dots(), state.dot, 1)
         elif state.screen == "compare" and scene.other is not None:
-            pairs.page(picture.canvas, scene)
+            pairs.page(picture, scene)
         elif state.screen == "listing":
             listed.page(picture.canvas, scene)
         elif scene.wish is not None:

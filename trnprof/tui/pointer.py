@@ -41,7 +41,7 @@ def click(picture: Picture, scene: Scene, x: int, y: int) -> State:
         return replace(state, cursor=at) if y in (RULER, TOP) else state
     if track.kind in actions.SELECTABLE or track.kind in ("regions", "path"):
         line = next(first for first, last, shown in picture.rows if shown.id == track.id)
-        mark = _mark_at(picture, state, track, x, y - line)
+        mark = mark_at(picture, state, track, x, y - line)
         if mark != NONE:
             return _take(scene, picture, track, mark, at)
     return actions.at(session, state, track, at)
@@ -52,7 +52,7 @@ def _name(scene: Scene, track: Track) -> State:
     return actions.at(scene.session, scene.state, track, scene.state.cursor)
 
 
-def _mark_at(picture: Picture, state: State, track: Track, x: int, line: int) -> int:
+def mark_at(picture: Picture, state: State, track: Track, x: int, line: int) -> int:
     """Index of the frame's mark under a cell: the shortest of those that cover it, -1 for none."""
     frame = picture.frame
     if frame is None or track.id not in frame.tracks:

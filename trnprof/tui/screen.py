@@ -68,6 +68,8 @@ class Picture:
     frame: Frame | None = None
     rows: list[tuple[int, int, Track]] = field(default_factory=list)
     """First line, line after the last, track."""
+    halves: list[tuple[Picture, State]] = field(default_factory=list)
+    """Of a comparison: each of the two, and the state that it was painted in."""
 
     def track_at(self, y: int) -> Track | None:
         return next((track for first, last, track in self.rows if first <= y < last), None)

@@ -69,6 +69,8 @@ class State:
     """The dot of the roofline under the cursor."""
     entry: str = ""
     """What has been typed into the open line: a pattern or a place."""
+    other_row: int = NONE
+    """Of a comparison: the instruction of the other trace that was chosen there and has no match here."""
     choice: int = 0
     """The row under the cursor of a list that is being typed into."""
     hit: int = NONE
