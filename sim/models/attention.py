@@ -9,6 +9,9 @@ from sim.models.draft import PAGE, Draft, pages
 from sim.models.graph import SIZES, Operand
 from sim.models.workload import Sharding, divided
 
+WIDEST = 256
+"""Values of a head that the kernels for attention take."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attention:
@@ -70,6 +73,8 @@ def _core(draft: Draft, attention: Attention, sequences: int, tokens: int) -> No
         _store(draft, attention, sequences, tokens)
     if phase == "decode":
         _over_cache(draft, attention, sequences, tokens)
+    elif attention.head_dim > WIDEST and not attention.causal:
+        _in_products(draft, attention, sequences, tokens)
     elif draft.sharding.cp > 1:
         _in_context_parallel(draft, attention, sequences, tokens)
     else:
@@ -79,6 +84,15 @@ def _core(draft: Draft, attention: Attention, sequences: int, tokens: int) -> No
             *_operands(draft, attention, sequences, tokens, tokens),
             **_scalars(attention),
         )
+
+
+def _in_products(draft: Draft, attention: Attention, sequences: int, tokens: int) -> None:
+    """Heads that are too wide for one kernel: products with a softmax between them, through HBM."""
+    heads = sequences * attention.local_heads(draft.sharding)
+    whole = draft.flow(heads, tokens, attention.head_dim)
+    draft.call("attention/scores", "batched_matmul", whole, whole, transpose_w=True)
+    draft.call("attention/softmax", "softmax", draft.flow(heads * tokens, tokens))
+    draft.call("attention/values", "batched_matmul", draft.flow(heads, tokens, tokens), whole)
 
 
 def _scalars(attention: Attention) -> dict[str, object]:

@@ -151,7 +151,11 @@ def _head(run: ModelRun) -> str:
 
     work, shards = run.workload, run.sharding
     said = {"prefill": f"{work.seq} tokens", "decode": f"context {work.context}", "train": f"{work.seq} tokens"}
-    asked = [f"batch {work.batch}", *([said[work.phase]] if work.phase in said else []), work.dtype]
+    asked = [
+        f"batch {work.batch}",
+        *([said[work.phase]] if work.phase in said and run.tokens_per_s else []),
+        work.dtype,
+    ]
     spread = [f"{name} {getattr(shards, name)}" for name in SIZES if getattr(shards, name) > 1]
     spread += [*(["sp"] if shards.sp else []), *([f"ZeRO {shards.zero}"] if shards.zero else [])]
     cores = f"{words.count(run.cores)} logical core{'s' if run.cores > 1 else ''} of LNC {run.lnc}"

@@ -121,7 +121,8 @@ def _measured(asked: Setting, done: Emulation, sums: Count, use: TrainingUse | N
     work, latency = asked.workload, done.duration_ps
     index, roofs = Index(done.trace), machine(done.trace)
     seconds, stages = latency / SECOND_PS, asked.sharding.pp
-    tokens = _tokens(asked)
+    speaks = bool(getattr(asked.model, "vocabulary", 0))
+    tokens = _tokens(asked) if speaks else 0
     return ModelRun(
         model=asked.model.name,
         workload=work,
@@ -130,7 +131,7 @@ def _measured(asked: Setting, done: Emulation, sums: Count, use: TrainingUse | N
         lnc=asked.lnc,
         latency_ps=latency,
         ttft_ps=latency if work.phase == "prefill" else None,
-        tpot_ps=latency if work.phase == "decode" else None,
+        tpot_ps=latency if work.phase == "decode" and speaks else None,
         tokens_per_s=tokens / seconds if tokens and seconds else None,
         samples_per_s=work.batch / seconds,
         mfu=sums.flops / (asked.peak * seconds * stages),
