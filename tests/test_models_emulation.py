@@ -235,6 +235,55 @@ def test_prefill_and_decode_of_a_small_llama_are_measured() -> None:
     assert step.held["KV cache"] == 4 * 3 * 2 * 3 * 128 * 2 * 64 * 2
 
 
+def test_guesses_ahead_give_as_many_tokens_as_are_accepted() -> None:
+    one, all_, some = (
+        trnprof.run_model(TINY, phase="decode", context=200, **asked)
+        for asked in ({}, {"draft": 3}, {"draft": 3, "acceptance": 0.5})
+    )
+    assert all_.latency_ps == some.latency_ps > one.latency_ps
+    assert all_.tpot_ps == pytest.approx(all_.latency_ps / 4, abs=1)
+    assert some.tokens_per_s == pytest.approx(1.875 / some.latency_ps * 1e12)
+    with pytest.raises(InputError, match="acceptance=2: a share of 0 to 1"):
+        trnprof.run_model(TINY, phase="decode", draft=3, acceptance=2)
+
+
+FAMILIES = {
+    "experts": (TINY | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, "decode"),
+    "windows": (TINY | {"model_type": "gpt_oss", "sliding_window": 128, "head_dim": 64, "num_local_experts": 8,
+                        "num_experts_per_tok": 4, "layer_types": ["sliding_attention", *["full_attention"] * 2]},
+                "prefill"),
+    "qwen3": (TINY | {"model_type": "qwen3"}, "prefill"),
+    "gpt2": ({"model_type": "gpt2", "n_embd": 128, "n_layer": 2, "n_head": 2, "vocab_size": 500}, "prefill"),
+    "bert": ({"model_type": "bert", "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+              "intermediate_size": 256, "vocab_size": 500}, "encode"),
+    "vit": ({"model_type": "vit", "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+             "intermediate_size": 256, "image_size": 64, "num_labels": 10}, "encode"),
+    "whisper": ({"model_type": "whisper", "d_model": 128, "encoder_layers": 1, "encoder_attention_heads": 2,
+                 "encoder_ffn_dim": 256, "decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 256,
+                 "vocab_size": 500, "max_source_positions": 100}, "transcribe"),
+    "dit": ({"_class_name": "DiTTransformer2DModel", "num_layers": 2, "num_attention_heads": 2,
+             "attention_head_dim": 64, "patch_size": 2, "sample_size": 16, "in_channels": 4}, "denoise"),
+    "unet": ({"_class_name": "UNet2DConditionModel", "block_out_channels": [64, 128], "layers_per_block": 1,
+              "cross_attention_dim": 64, "attention_head_dim": 2, "sample_size": 16,
+              "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"]}, "denoise"),
+    "autoencoder": ({"_class_name": "AutoencoderKL", "block_out_channels": [64, 512], "layers_per_block": 1,
+                     "sample_size": 32}, "decode"),
+    "mamba": ({"model_type": "mamba", "hidden_size": 128, "num_hidden_layers": 2, "vocab_size": 500}, "decode"),
+}  # fmt: skip
+"""A small model of each family, and a phase of it."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_runs(family: str) -> None:
+    description, phase = FAMILIES[family]
+    run = trnprof.run_model(description, phase=phase, seq=8 if phase == "transcribe" else 128, context=128)
+    assert run.latency_ps == sum(use.time_ps for use in run.operators)
+    assert run.verdict.bound is not None
+    assert run.flops > 0
+    assert run.tokens_per_s is None or phase not in ("encode", "denoise")
+    validate(run.trace)
+
+
 def test_two_physical_cores_make_one_logical_core() -> None:
     one, two = (trnprof.run_model(TINY, phase="prefill", seq=512, lnc=lnc) for lnc in (1, 2))
     assert two.room == 2 * one.room

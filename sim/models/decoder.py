@@ -212,7 +212,9 @@ def name_of(fields: Fields) -> str:
 
     own = fields.text("name", "_name_or_path", default="")
     stem = Path(fields.source).stem
-    return own or (stem if stem != "config" and "/" not in stem and " " not in stem else fields.text("model_type"))
+    return own or (
+        stem if stem != "config" and "/" not in stem and " " not in stem else fields.text("model_type", "_class_name")
+    )
 
 
 def _decoder(fields: Fields, hidden: int, blocks: list[Block]) -> Decoder:

@@ -31,6 +31,8 @@ class Workload:
     context: int = 2048
     dtype: str = "bf16"
     draft: int = 0
+    acceptance: float = 1.0
+    """Share of the guessed tokens that turn out right, each by itself; of no use without `draft`."""
     steps: int = 1
     microbatch: int = 1
     """Sequences that a pipeline stage trains at once."""
@@ -46,6 +48,13 @@ class Workload:
         for name in ("batch", "seq", "context", "steps", "microbatch"):
             _check(name, getattr(self, name), 1)
         _check("draft", self.draft, 0)
+        if isinstance(self.acceptance, bool) or not 0 <= self.acceptance <= 1:
+            raise InputError(f"acceptance={self.acceptance!r}: a share of 0 to 1")
+
+    @property
+    def tokens_a_step(self) -> float:
+        """Tokens that one step of a decoder gives each sequence: one, and the guesses up to the first wrong one."""
+        return sum(self.acceptance**number for number in range(self.draft + 1))
 
     @property
     def element(self) -> int:

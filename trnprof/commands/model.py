@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 OPERATORS_SHOWN = 14
 SHARDINGS_SHOWN = 6
 PHASES = ("prefill", "decode", "train", "encode", "denoise", "transcribe")
-ASKED = ("phase", "batch", "seq", "context", "draft", "steps", "microbatch", "recompute", "dtype", "device", "fabric",
-         "lnc", "sp", "zero", "full", "slow_chip", "slow_link")  # fmt: skip
+ASKED = ("phase", "batch", "seq", "context", "draft", "acceptance", "steps", "microbatch", "recompute", "dtype",
+         "device", "fabric", "lnc", "sp", "zero", "full", "slow_chip", "slow_link")  # fmt: skip
 """What `run_model` takes beside `SIZES`."""
 
 SIZES = {
@@ -61,6 +61,8 @@ def _declare_workload(parser: ArgumentParser) -> None:
     help_ = "tokens that a decoder has before it (2048)"
     parser.add_argument("--context", type=natural, default=2048, metavar="N", help=help_)
     parser.add_argument("--draft", type=natural, default=0, metavar="N", help="tokens guessed ahead of a decoder (0)")
+    help_ = "share of the guessed tokens that turn out right (1)"
+    parser.add_argument("--acceptance", type=float, default=1.0, metavar="F", help=help_)
     parser.add_argument("--steps", type=natural, default=1, metavar="N", help="steps of a denoiser (1)")
     help_ = "sequences that a pipeline stage trains at once (1)"
     parser.add_argument("--microbatch", type=natural, default=1, metavar="N", help=help_)

@@ -71,7 +71,7 @@ class ModelRun:
     ttft_ps: int | None
     """To the first token: prefill."""
     tpot_ps: int | None
-    """Between tokens, a sequence: decode."""
+    """Between tokens of a sequence, on average: decode."""
     tokens_per_s: float | None
     samples_per_s: float
     mfu: float | None

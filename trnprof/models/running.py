@@ -46,8 +46,8 @@ def run_model(
     slow_chip : how many times longer one chip of the first pipeline stage takes for what it computes (train)
     slow_link : share of their rate that the links of one chip have; its own exchanges are told
     watch     : told of (operation, its number, how many there are)
-    more      : batch, seq, context, dtype, draft, steps, microbatch, recompute; tp, pp, dp, ep, cp, sp, zero,
-                interleave
+    more      : batch, seq, context, dtype, draft, acceptance, steps, microbatch, recompute; tp, pp, dp, ep, cp, sp,
+                zero, interleave
     raises    : InputError, UnsupportedError, CapacityError
     """
     asked = setting(config, phase, device, lnc, fabric, slow_link, **more)
@@ -131,7 +131,7 @@ def _measured(asked: Setting, done: Emulation, sums: Count, use: TrainingUse | N
         lnc=asked.lnc,
         latency_ps=latency,
         ttft_ps=latency if work.phase == "prefill" else None,
-        tpot_ps=latency if work.phase == "decode" and speaks else None,
+        tpot_ps=round(latency / work.tokens_a_step) if work.phase == "decode" and speaks else None,
         tokens_per_s=tokens / seconds if tokens and seconds else None,
         samples_per_s=work.batch / seconds,
         mfu=sums.flops / (asked.peak * seconds * stages),
@@ -148,10 +148,10 @@ def _measured(asked: Setting, done: Emulation, sums: Count, use: TrainingUse | N
     )
 
 
-def _tokens(asked: Setting) -> int:
+def _tokens(asked: Setting) -> float:
     """Tokens that all cores together take in or give out."""
     work = asked.workload
-    per_sequence = {"prefill": work.seq, "decode": 1, "train": work.seq, "transcribe": work.seq}
+    per_sequence = {"prefill": work.seq, "decode": work.tokens_a_step, "train": work.seq, "transcribe": work.seq}
     return work.batch * per_sequence.get(work.phase, 0)
 
 
