@@ -339,6 +339,9 @@ def test_the_command_prints_figures_and_keeps_the_trace(tmp_path: Path, capsys: 
     [
         (["--tp", "3"], 1, "tp=3 does not divide attention heads 4"),
         (["--device", "trn1", "--lnc", "2"], 1, "lnc=2: a logical core of trn1 is one physical core"),
+        (["--tp", "2", "--fabric", "trn1"], 1, "fabric=trn1: it joins other chips than trn2"),
+        (["--tp", "2", "--fabric", "moebius"], 1, "moebius"),
+        (["--microbatch", "3", "--phase", "train", "--batch", "8"], 1, "microbatch=3 does not divide"),
         (["--device", "inf1"], 3, "no timing model"),
         (["--phase", "denoise"], 1, "tiny has no phase denoise (it has prefill, decode, train)"),
         (["--phase", "dream"], 2, "invalid choice"),

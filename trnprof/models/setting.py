@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sim import spec
+from sim import fabrics, spec
 from sim.errors import InputError, UnsupportedError
 from sim.models import Sharding, Workload, pipeline, read, training
 from sim.models.exchanges import Network, network
@@ -92,6 +92,8 @@ def setting(
         raise InputError(f"lnc={lnc!r}: a logical core has 1 or 2 physical cores")
     if lnc > 1 and target.generation < PAIRED:
         raise InputError(f"lnc={lnc}: a logical core of {target.name} is one physical core")
+    if fabric is not None and fabrics.fabric(fabric).device.name != target.name:
+        raise InputError(f"fabric={fabric}: it joins other chips than {target.name}")
     model = config if hasattr(config, "graph") else read(config)
     check_phase(model, phase)
     return Setting(model, workload, sharding, target, lnc, fabric, slow_link)
