@@ -234,6 +234,7 @@ def main() -> None:
     found["open"] = round(timed(lambda: readers.open(path)))
     session = Session(readers.open(path))
     session.frame(Viewport(*session.home, 1500))
+    found["judge_cpu"] = round(timed(session.judge, time.process_time))
     found |= frames(session) | searches(session)
     found["columns_in_use_mb"] = columns_in_use(session)
     if CHROMIUM:
