@@ -11,6 +11,9 @@ import numpy as np
 from sim.trace import Trace
 
 
+NEARLY = 0.95
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What a lane's rows point into: intervals sorted by start, each with what kind of time it is."""
@@ -46,10 +49,10 @@ class Lane:
         return make() if self._trace is None else self._trace.derive(f"{self._name}.{name}", make)
 
     def _of_most(self, name: str, make: Callable[[], np.ndarray], t0_ps: int, t1_ps: int) -> np.ndarray:
-        """What is asked of most of a lane is the first picture of the next opening too."""
+        """What is asked of all of a lane, or nearly, is the first picture of the next opening too."""
         if self._trace is None or not len(self):
             return make()
-        if 2 * (t1_ps - t0_ps) < self.columns.start[self.rows[-1]] - self.columns.start[self.rows[0]]:
+        if t1_ps - t0_ps < NEARLY * (self.columns.start[self.rows[-1]] - self.columns.start[self.rows[0]]):
             return make()
         return self._kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"].copy()
 
