@@ -10,7 +10,6 @@ import numpy as np
 
 from sim.trace import Trace
 
-
 NEARLY = 0.95
 
 
