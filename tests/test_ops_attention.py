@@ -32,7 +32,7 @@ def operands(B: int, Hq: int, Hkv: int, S: int, T: int, D: int, dtype: type) -> 
 
 @DTYPES
 @pytest.mark.parametrize("kind", KINDS, ids=["full", "causal", "window", "with lse"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 2, 1, 130, 1100, 512)])
 def test_attention(shape: tuple, kind: dict[str, Any], dtype: type) -> None:
     check("attention", *operands(*shape, dtype), **kind)
 

@@ -42,6 +42,8 @@ LAID = [
 DEPTHWISE = [
     ("depthwise_conv1d", (1, 130, 1200), (130, 4), {"padding": 3}),
     ("depthwise_conv1d", (2, 3, 4), (3, 4), {}),
+    ("depthwise_conv1d", (3, 260, 4), (260, 4), {}),
+    ("depthwise_conv1d", (1, 130, 5), (130, 3), {"padding": 1, "stride": 2, "dilation": 2}),
     ("depthwise_conv2d", (2, 20, 9, 11), (20, 3, 3), {"padding": 1}),
     ("depthwise_conv2d", (1, 260, 12, 12), (260, 5, 5), {"padding": 2, "stride": 2}),
 ]

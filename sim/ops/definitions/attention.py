@@ -12,7 +12,7 @@ from sim.ops.functions import wide
 from sim.ops.operator import Operator, itemsize, nbytes
 
 Array = np.ndarray
-LARGEST_HEAD = 256
+LARGEST_HEAD, LARGEST_GRADIENT = 512, 256
 LARGEST_GROUP = 128
 """Query heads that share a key head in a decode step: each takes a partition."""
 
@@ -62,8 +62,9 @@ def check_attention(name: str, q: TensorSpec, k: TensorSpec, v: TensorSpec, caus
     check_shape(name, "v", v, (*k.shape[:3], "D"))
     if q.shape[1] % k.shape[1]:
         raise InputError(f"{name}: k: {k.shape[1]} heads, q has {q.shape[1]}, which must be a multiple")
-    if max(q.shape[3], v.shape[3]) > LARGEST_HEAD:
-        raise InputError(f"{name}: q: heads of {q.shape[3]} values, at most {LARGEST_HEAD} fit into a bank of PSUM")
+    most = LARGEST_HEAD if name == "attention" else LARGEST_GRADIENT
+    if max(q.shape[3], v.shape[3]) > most:
+        raise InputError(f"{name}: q: heads of {q.shape[3]} values, at most {most} fit into PSUM")
     if causal and q.shape[2] > k.shape[2]:
         raise InputError(f"{name}: q: {q.shape[2]} positions and {k.shape[2]} keys: causal queries need as many keys")
     if window and not causal:

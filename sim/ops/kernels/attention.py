@@ -20,8 +20,8 @@ from .tiles import BANK, BANK_BYTES, ROWS, blocks, column, in_bank, itemsize, le
 
 WIDTH = 1024  # keys of a block: two banks of PSUM
 SEGMENT = 4096  # keys that are on chip at a time
-SUM_BANK, TURNED_BANK, TURNED_BANKS = 7, 6, 1  # of PSUM; the scores have the first
-AHEAD = 2  # rounds whose scores are issued before the first one's probabilities are used
+SUM_BANKS, TURNED_BANK, TURNED_BANKS = (7, 5), 6, 1  # of PSUM; the scores have the first
+AHEAD = 2  # rounds whose scores are issued before the first one's probabilities are used; 1 for wide heads
 TURNED_BYTES = 1024  # of a partition of PSUM, for transposed probabilities
 GROUP = 16  # tiles of queries that pass over a segment
 
@@ -49,7 +49,7 @@ def attention(q, k, v, causal=False, window=None, scale=None, lse=False):
                 if segment == None or segment.name != name:
                     segment = Segment(name, k[b, kv], v[b, kv], part)
                 rounds.extend(rounds_of(group, segment, masks, scale))
-    in_stages(rounds)
+    in_stages(rounds, AHEAD if v.shape[3] < BANK else 1)
     return (out, sums) if lse else out
 
 
@@ -163,10 +163,10 @@ class Round(nl.NKIObject):
         self.masks, self.scale = masks, scale
         self.probabilities = self.correction = self.turned = None
 
-    def score(self, turn):
+    def score(self, turn, ahead):
         """exp(scale * (q k^T - maximum)), in SBUF."""
         one, height = self.one, self.one.height()
-        scores = in_bank((height, length(self.block)), turn % (AHEAD + 1) * WIDTH // BANK)
+        scores = in_bank((height, length(self.block)), turn % (ahead + 1) * WIDTH // BANK)
         self.multiply_keys(scores)
         largest, bias, before = tile(height, 1), tile(height, 1), one.bias
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=1, negate=True)
@@ -195,25 +195,33 @@ class Round(nl.NKIObject):
         """Add the values, weighted with their probabilities."""
         _, values = self.segment.load()
         one, first = self.one, (self.block.start - self.segment.part.start) // ROWS
-        # Two sums take turns in a bank, if both fit.
-        place = turn % 2 * BANK_BYTES // 2 if 8 * values.shape[2] <= BANK_BYTES else 0
-        added = in_bank((one.height(), values.shape[2]), SUM_BANK, place)
-        for group in self.turned:
-            for at in range(group.shape[1]):
-                height = min(ROWS, self.block.stop - self.segment.part.start - first * ROWS)
-                nisa.nc_matmul(dst=added, stationary=group[0:height, at], moving=values[0:height, first])
-                first += 1
-        if one.value == None and self.last:
-            one.value = added
-            return
-        value = tile(one.height(), added.shape[1])
-        if one.value == None:
+        width = values.shape[2]
+        value, parts = None, blocks(width, BANK)
+        if one.value != None or not self.last or len(parts) > 1:
+            value = tile(one.height(), width)
+        for bank, part in zip(SUM_BANKS, parts):
+            # Two sums take turns in a bank, if both fit.
+            place = turn % 2 * BANK_BYTES // 2 if 8 * width <= BANK_BYTES else 0
+            added = in_bank((one.height(), length(part)), bank, place)
+            step = first
+            for group in self.turned:
+                for at in range(group.shape[1]):
+                    height = min(ROWS, self.block.stop - self.segment.part.start - step * ROWS)
+                    nisa.nc_matmul(dst=added, stationary=group[0:height, at], moving=values[0:height, step, part])
+                    step += 1
+            if value != None:
+                self.rescale(value[:, part], added, part)
+        one.value = added if value == None else value
+
+    def rescale(self, value, added, part):
+        """Some columns of the sum so far, with what a block of keys adds."""
+        before = self.one.value
+        if before == None:
             nisa.tensor_copy(dst=value, src=added)
         else:
             nisa.scalar_tensor_tensor(
-                dst=value, data=one.value, op0=nl.multiply, operand0=self.correction, op1=nl.add, operand1=added
+                dst=value, data=before[:, part], op0=nl.multiply, operand0=self.correction, op1=nl.add, operand1=added
             )
-        one.value = value
 
     def multiply_keys(self, scores):
         """q k^T into PSUM, hidden where a query must not look."""
@@ -228,16 +236,16 @@ class Round(nl.NKIObject):
         self.masks.hide(scores, self.one.rows, self.block)
 
 
-def in_stages(rounds):
+def in_stages(rounds, ahead):
     """Each stage of a round is issued before the later stages of the rounds before it, which wait for other engines."""
-    for at in range(len(rounds) + AHEAD + 1):
+    for at in range(len(rounds) + ahead + 1):
         if at < len(rounds):
-            rounds[at].score(at)
-        if 0 <= at - AHEAD < len(rounds):
-            rounds[at - AHEAD].turn(at - AHEAD)
-        if 0 <= at - AHEAD - 1 < len(rounds):
-            done = rounds[at - AHEAD - 1]
-            done.weigh(at - AHEAD - 1)
+            rounds[at].score(at, ahead)
+        if 0 <= at - ahead < len(rounds):
+            rounds[at - ahead].turn(at - ahead)
+        if 0 <= at - ahead - 1 < len(rounds):
+            done = rounds[at - ahead - 1]
+            done.weigh(at - ahead - 1)
             if done.last:
                 done.one.group.finish(done.one)
 

@@ -14,6 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from .filters import Filters
+from .short_convolution import FEW_COLUMNS, short_depthwise
 from .tiles import BANK, ROWS, blocks, even, itemsize, length, load, product, share, tile
 
 WEIGHTS = 65536  # bytes a partition of the weights that stay on chip
@@ -71,6 +72,9 @@ def depthwise_conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1):
     filters = Filters(weight.expand_dim(1).expand_dim(1), C, "OIHW")
     grid = Grid((N, C, 1, W), filters.taps, (1, stride), (0, padding), (1, dilation))
     out = nl.ndarray((N, C, grid.size[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    if grid.size[1] <= FEW_COLUMNS:
+        short_depthwise(out, x, weight, bias, (stride, padding, dilation))
+        return out
     convolve(out.expand_dim(2), x.expand_dim(2), filters, bias, grid)
     return out
 
