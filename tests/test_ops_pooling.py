@@ -18,6 +18,8 @@ WINDOWS = [
     ((1, 5, 7, 7), {"window": 7}),
     ((1, 2, 6, 6), {"window": 1, "stride": 2}),
     ((1, 2, 5, 5), {"window": 2, "stride": 3}),
+    ((1, 2, 300, 9), {"window": 3, "stride": 1, "padding": 1}),
+    ((1, 20, 9, 9), {"window": 3, "stride": 1, "padding": 1}),
 ]
 
 

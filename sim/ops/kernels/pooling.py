@@ -14,6 +14,7 @@ from .tiles import ROWS, blocks, itemsize, length, share
 
 LEAST = -3.0e38
 BAND = 16384  # bytes a partition of the larger image
+FEW_IMAGES = 16  # of which each is spread over the partitions
 TILES = 8  # that even a small tensor is cut into, so that load, computation and store overlap
 
 
@@ -53,12 +54,63 @@ def pooled(x, windows, op, around):
     source, target = x.reshape((windows.images, x.shape[2], x.shape[3])), out.reshape(shape)
     row = windows.reach(1, windows.size[1]) * itemsize(x.dtype)
     mine = share(windows.images, 1)
+    spread_rows = windows.reach(0, -(-shape[1] // ROWS))
+    if length(mine) <= FEW_IMAGES and spread_rows * x.shape[3] * itemsize(x.dtype) <= BAND:
+        for image in range(mine.start, mine.stop):
+            Spread(source[image], windows).pool(target[image], op, around)
+        return out
     for images in blocks(length(mine), ROWS, mine.start):
         for rows in blocks(shape[1], rows_together(shape[1], row * windows.stride[0], length(mine))):
             band = load_band(source[images], windows, rows, around)
             result = folded(band, windows, length(rows), op, around, out.dtype)
             nisa.dma_copy(dst=target[images, rows], src=result, engine=nisa.engine.gpsimd)
     return out
+
+
+class Spread(nl.NKIObject):
+    """One image on all partitions, a band of rows on each; neighbouring bands see some rows both.
+
+    each  : rows of the result on a partition, as few as fill the partitions
+    inner : the partitions whose band lies inside of the image
+    """
+
+    def __init__(self, image, windows):
+        self.image, self.windows = image, windows
+        self.each = -(-windows.size[0] // ROWS)
+        self.count = -(-windows.size[0] // self.each)
+        self.height, self.step = windows.reach(0, self.each), self.each * windows.stride[0]
+        inside = [at for at in range(self.count) if 0 <= self.first(at) <= windows.image[0] - self.height]
+        self.inner = slice(inside[0], inside[-1] + 1) if inside else slice(0, 0)
+
+    def first(self, at):
+        """The first row of the image that a band sees."""
+        return at * self.step - self.windows.padding[0]
+
+    def load(self, around):
+        """[partitions, rows, W]"""
+        rows, width = self.windows.image
+        band = nl.ndarray((self.count, self.height, width), dtype=self.image.dtype, buffer=nl.sbuf)
+        if length(self.inner) < self.count:
+            nisa.memset(dst=band, value=around)
+        if length(self.inner) > 0:
+            pattern = [[self.step * width, length(self.inner)], [width, self.height], [1, width]]
+            source = self.image.ap(pattern=pattern, offset=self.first(self.inner.start) * width)
+            nisa.dma_copy(dst=band[self.inner], src=source)
+        for at in range(self.count):
+            first = self.first(at)
+            seen = slice(max(0, first), min(rows, first + self.height))
+            if (at < self.inner.start or at >= self.inner.stop) and length(seen) > 0:
+                nisa.dma_copy(dst=band[at : at + 1, seen.start - first : seen.stop - first], src=self.image[seen])
+        return band
+
+    def pool(self, out, op, around):
+        result = folded(self.load(around), self.windows, self.each, op, around, out.dtype)
+        full = self.windows.size[0] // self.each
+        whole = out[0 : full * self.each].reshape_dim(0, (full, self.each))
+        nisa.dma_copy(dst=whole, src=result[0:full], engine=nisa.engine.gpsimd)
+        if full < self.count:
+            rest = out[full * self.each :]
+            nisa.dma_copy(dst=rest, src=result[full:, 0 : rest.shape[0]], engine=nisa.engine.gpsimd)
 
 
 def rows_together(rows, row_bytes, images):
