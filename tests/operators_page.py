@@ -26,7 +26,10 @@ from tests import public_operators as public  # noqa: E402
 PEAKS = {"bfloat16": "tf_bf16", "float32": "tf_fp32", "float8_e4m3": "tf_fp8"}
 H, F, KV, V = 4096, 14336, 1024, 128256
 """Llama-3-8B: width, hidden width, keys or values, vocabulary."""
-PRODUCTS = ("matmul", "batched_matmul", "mlp", "gated_mlp", "attention", "attention_backward", "decode_attention")
+PRODUCTS = (
+    "matmul", "batched_matmul", "mlp", "gated_mlp", "attention", "attention_backward", "decode_attention", "conv1d",
+    "conv2d", "expert_mlp",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,77 @@ def streams() -> list[Row]:
     rows.append(Row("cross_entropy", ((2048, V), whole(2048)), lnc=2, public=known))
     inputs = ((2048, V), whole(2048), single(2048), single(2048))
     return [*rows, Row("cross_entropy_backward", inputs)]
+
+
+def images() -> list[Row]:
+    """Stable Diffusion 1.5 (two images of a denoiser's step, the decoder's largest), Whisper small, and pools."""
+    rows = []
+    for channels, size in ((320, 64), (640, 32), (1280, 16), (1280, 8)):
+        rows.append(square(2, channels, size, channels))
+    rows += [square(2, 1280, 8, 1280, laid=True), square(2, 320, 64, 320, stride=2), square(2, 4, 64, 320)]
+    rows += [square(1, 512, 64, 512), square(1, 256, 256, 256), square(1, 128, 512, 128), square(1, 128, 512, 3)]
+    for channels, stride in ((80, 1), (768, 2)):
+        known = ("nki-library", public.library_conv1d(channels, 768, 3000, stride))
+        inputs = ((1, channels, 3000), (3, channels, 768), (768,))
+        how = {"stride": stride, "padding": 1, "weight_layout": "WIO"}
+        rows.append(Row("conv1d", inputs, how, public=known))
+    known = ("nki-library", public.library_depthwise(128, 2051, 4))
+    rows.append(Row("depthwise_conv1d", ((1, 128, 2051), (128, 4)), lnc=2, public=known))
+    rows.append(Row("depthwise_conv2d", ((16, 512, 28, 28), (512, 3, 3)), {"padding": 1}))
+    shapes = ((2, 320, 64, 64), (2, 1280, 8, 8), (1, 128, 512, 512))
+    rows += [Row("group_norm", (shape, shape[1:2], shape[1:2]), {"groups": 32}) for shape in shapes]
+    rows += [Row("upsample", ((2, 640, 32, 32),), {"scale": 2}), Row("upsample", ((1, 256, 256, 256),), {"scale": 2})]
+    rows.append(Row("max_pool2d", ((16, 64, 112, 112),), {"window": 3, "stride": 2, "padding": 1}))
+    known = ("nki-samples contributed", public.contributed_max_pool(448))
+    rows.append(Row("max_pool2d", ((1, 1, 448, 448),), {"window": 3, "stride": 1}, public=known))
+    rows.append(Row("avg_pool2d", ((16, 64, 112, 112),), {"window": 2}))
+    known = ("nki-samples tutorial", public.tutorial_avg_pool(128, 56))
+    return [*rows, Row("avg_pool2d", ((1, 128, 56, 56),), {"window": 2}, public=known)]
+
+
+def square(images: int, channels: int, size: int, outputs: int, laid: bool = False, stride: int = 1) -> Row:
+    """A convolution with 3 x 3 taps; `laid`: weights lie as they are needed."""
+    taps = (3, 3, channels, outputs) if laid else (outputs, channels, 3, 3)
+    how = {"padding": 1} | ({"stride": stride} if stride > 1 else {}) | ({"weight_layout": "HWIO"} if laid else {})
+    return Row("conv2d", ((images, channels, size, size), taps, (outputs,)), how)
+
+
+def states() -> list[Row]:
+    """Mamba-2.8B: a prompt of 2048 tokens, and a step of 1 and of 16 sequences."""
+
+    def scan(batch: int, times: int, channels: int, dtype: str, **more: Any) -> Row:
+        x, seen = TensorSpec((batch, times, channels), dtype), TensorSpec((batch, times, 16), dtype)
+        state = (single(batch, channels, 16),) if times == 1 else ()
+        return Row("ssm_scan", (x, x, single(channels, 16), seen, seen, (channels,), *state), dtype=dtype, **more)
+
+    known = ("nki-samples tutorial", public.tutorial_scan(5120, 2048, "bfloat16"))
+    rows = [scan(1, 2048, 5120, "bfloat16", public=known)]
+    known = ("nki-samples tutorial", public.tutorial_scan(5120, 2048, "float32"))
+    rows.append(scan(1, 2048, 5120, "float32", public=known))
+    rows.append(scan(1, 7168, 256, "float32", device="trn1", public=("NKIBench", public.bench("mamba_M7168_C256_S16"))))
+    rows += [scan(batch, 1, 5120, "bfloat16") for batch in (1, 16)]
+    return [
+        *rows,
+        Row("depthwise_conv1d", ((1, 5120, 2051), (5120, 4))),
+        Row("depthwise_conv1d", ((16, 5120, 4), (5120, 4))),
+    ]
+
+
+def mixtures() -> list[Row]:
+    """Mixtral-8x7B on one core of eight, and as a whole, and GPT-OSS-20B."""
+
+    def experts(tokens: int, width: int, hidden: int, count: int, chosen: int, **more: Any) -> Row:
+        matrices = ((count, width, hidden), (count, width, hidden), (count, hidden, width))
+        return Row("expert_mlp", ((tokens, width), *matrices, whole(tokens, chosen), single(tokens, chosen)), **more)
+
+    return [
+        experts(1, 4096, 14336, 8, 2),
+        experts(16, 4096, 1792, 8, 2),
+        experts(16, 2880, 2880, 32, 4),
+        experts(2048, 4096, 1792, 8, 2),
+        experts(2048, 4096, 14336, 8, 2),
+        experts(2048, 2880, 2880, 32, 4),
+    ]
 
 
 HEAD = """# Operators

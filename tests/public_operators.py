@@ -14,6 +14,7 @@ from tests.corpora import imported
 from tests.corpora_accelopt import with_prelude
 
 BF16 = "bfloat16"
+TUTORIALS = "nki-samples/src/nki_samples/tutorials"
 MATMULS = "nki-samples/src/nki_samples/tutorials/matrix_multiplication/matrix_multiplication_nki_kernels.py"
 LIBRARY = "nki-library/src/nkilib_src/nkilib"
 BENCH = "AccelOpt/NKIBench"
@@ -76,6 +77,62 @@ def library_rope(queries: int) -> Timing:
         kernel = sim.load(f"{folder / LIBRARY}/core/embeddings/rope_hf.py::rope_hf")
         q, k, angles = _spec(1, 32, queries, 128), _spec(1, 8, queries, 128), _spec(1, queries, 128)
         return sim.run(kernel, q, k, q, k, angles, angles, values=False).latency_ns
+
+    return time
+
+
+def tutorial_scan(channels: int, times: int, dtype: str) -> Timing:
+    """The fastest of nki-samples' three scans; channels come before times, and steps as they are."""
+
+    def time(folder: Path) -> float:
+        kernels = f"{folder / TUTORIALS}/fused_mamba/mamba_nki_kernels.py"
+        shapes = ((1, channels, times), (1, channels, times), (channels, 16), (1, 16, times), (1, 16, times))
+        inputs = [_spec(*shape, dtype=dtype) for shape in shapes]
+        found = [sim.load(f"{kernels}::mamba_{version}") for version in ("v2", "v3")]
+        return min(sim.run(kernel, *inputs, values=False).latency_ns for kernel in found)
+
+    return time
+
+
+def library_conv1d(channels: int, outputs: int, width: int, stride: int) -> Timing:
+    """nki-library's, with three taps and weights [k, C, O]."""
+
+    def time(folder: Path) -> float:
+        kernel = sim.load(f"{folder / LIBRARY}/experimental/conv/conv1d.py::conv1d")
+        inputs = (_spec(1, channels, width), _spec(3, channels, outputs), _spec(outputs))
+        return sim.run(kernel, *inputs, stride=stride, padding=(1, 1), values=False).latency_ns
+
+    return time
+
+
+def library_depthwise(channels: int, width: int, taps: int) -> Timing:
+    """nki-library's on its two cores."""
+
+    def time(folder: Path) -> float:
+        kernel = sim.load(f"{folder / LIBRARY}/experimental/conv/depthwise_conv1d.py::depthwise_conv1d_implicit_gemm")
+        inputs = (_spec(1, channels, 1, width), _spec(channels, 1, 1, taps))
+        return sim.run(kernel, *inputs, feature_group_count=channels, lnc=2, values=False).latency_ns
+
+    return time
+
+
+def tutorial_avg_pool(channels: int, size: int) -> Timing:
+    """nki-samples' mean of 2 x 2."""
+
+    def time(folder: Path) -> float:
+        kernels = f"{folder / TUTORIALS}/average_pool2d/average_pool2d_nki_kernels.py"
+        kernel = sim.load(f"{kernels}::tensor_avgpool_kernel")
+        return sim.run(kernel, _spec(channels, size, size), 2, values=False).latency_ns
+
+    return time
+
+
+def contributed_max_pool(size: int) -> Timing:
+    """nki-samples' largest of 3 x 3 at every place of one image."""
+
+    def time(folder: Path) -> float:
+        kernel = sim.load(f"{folder}/nki-samples/contributed/maxpooling.py::max_pooling_2d_stride_1")
+        return sim.run(kernel, _spec(size, size), 3, values=False).latency_ns
 
     return time
 

@@ -29,6 +29,19 @@ def _standard(x: Array, groups: int, eps: float) -> tuple[Array, Array]:
     return ((rows - rows.mean(axis=2, keepdims=True)) * scale).reshape(x.shape), scale
 
 
+def group_norm_backward(
+    x: Array, weight: Array, dout: Array, groups: int = 32, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    """dx like x, dweight [C], dbias [C]"""
+    normal, scale = _standard(x, groups, eps)
+    shape, others = (x.shape[0], groups, -1), (0, *range(2, x.ndim))
+    gradient = (wide(dout) * wide(weight).reshape(-1, *(1,) * (x.ndim - 2))).reshape(shape)
+    rows = normal.reshape(shape)
+    along = np.mean(gradient * rows, axis=2, keepdims=True)
+    dx = scale * (gradient - rows * along - gradient.mean(axis=2, keepdims=True))
+    return dx.reshape(x.shape), (wide(dout) * normal).sum(axis=others), wide(dout).sum(axis=others)
+
+
 def _checked(name: str, x: TensorSpec, vectors: dict[str, TensorSpec], groups: int) -> TensorSpec:
     if x is None or len(x.shape) < 2:
         raise InputError(f"{name}: x: shape {[] if x is None else list(x.shape)}, must be [N, C, …]")
@@ -45,6 +58,21 @@ def _outputs(
     return (_checked("group_norm", x, {"weight": weight, "bias": bias}, groups),)
 
 
+def _gradients(
+    x: TensorSpec, weight: TensorSpec, dout: TensorSpec, groups: int = 32, eps: float = 1e-5
+) -> tuple[TensorSpec, ...]:
+    dx = _checked("group_norm_backward", x, {"weight": weight}, groups)
+    check_shape("group_norm_backward", "dout", dout, tuple(x.shape))
+    return (dx, *[TensorSpec(tuple(weight.shape), weight.dtype)] * 2)
+
+
 OPERATORS = (
     Operator("group_norm", "group_norm.py", group_norm, _outputs, lambda x, *rest, **scalars: 7 * prod(x.shape)),
+    Operator(
+        "group_norm_backward",
+        "group_norm_backward.py",
+        group_norm_backward,
+        _gradients,
+        lambda x, *rest, **scalars: 17 * prod(x.shape),
+    ),
 )

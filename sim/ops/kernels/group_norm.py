@@ -72,9 +72,9 @@ class Parts(nl.NKIObject):
     height   : partitions
     """
 
-    def __init__(self, rows, groups, each, size):
+    def __init__(self, rows, groups, each, size, count=None):
         self.rows, self.groups, self.each = rows, groups, each
-        self.count = most_parts(ROWS // length(rows), each, size)
+        self.count = most_parts(ROWS // length(rows), each, size) if count == None else count
         self.channels = max(1, each // self.count)
         self.size = each * size // (self.count * self.channels)
         self.height = length(rows) * self.count
