@@ -1,4 +1,4 @@
-"""Make the README's picture: `python tests/pictures.py` (needs Chromium)."""
+"""Make the README's pictures: `python tests/pictures.py` (needs Chromium)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import socket
 import sys
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 from trnprof.cli import main as trnprof
+from trnprof.tui import actions, pages
+from trnprof.tui.ink import Inkwell
+from trnprof.tui.screen import Scene
+from trnprof.tui.svg import svg
+from trnprof.view import Session
 from trnprof.web import create_app
 
 CHROMIUM = "/usr/bin/chromium"
 SIZE = {"width": 1440, "height": 900}
+CELLS = (120, 40)
+"""Of the terminal's picture."""
 
 
 def serve(path: Path) -> str:
@@ -45,11 +53,23 @@ def take(address: str, target: Path) -> None:
         browser.close()
 
 
+def draw(path: Path, target: Path) -> None:
+    """The terminal's screen of the same trace, with the same instruction selected, as SVG."""
+    session = Session.open(path)
+    scene = Scene(session, actions.start(session, "engine"))
+    for _ in range(2):
+        scene = replace(scene, state=actions.act("next", scene, CELLS[0]))
+    canvas = pages.page(scene, *CELLS).canvas
+    target.write_text(svg(canvas, Inkwell("dark", "truecolor"), session.meta.title, session.caption), encoding="utf-8")
+
+
 def main() -> int:
+    assets = Path(__file__).resolve().parents[1] / "assets"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attention"
         trnprof(["demo", "--no-web", "-o", str(path)])
-        take(serve(path), Path(__file__).resolve().parents[1] / "assets" / "readme.png")
+        draw(path, assets / "terminal.svg")
+        take(serve(path), assets / "readme.png")
     return 0
 
 

@@ -7,11 +7,14 @@ import shutil
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.synthetic import US, attention, large
+from sim.trace import Trace
+from tests.synthetic import US, attention, large, model
 from trnprof import readers
 from trnprof.view import Session
 from trnprof.view import format as words
@@ -23,11 +26,21 @@ pytestmark = pytest.mark.browser
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "<img src=x onerror=window.hacked=1>"
-TRACES = ("kernel", "emulated", "hostile", "large", "sample")
+NAMES = {"MATMUL": HOSTILE, "ACTIVATE": "\u202e" + "A" * 10_000, "LDWEIGHTS": "\x1b[31m\x00red\x07"}
+"""HTML, right-to-left, 10 kB, ANSI, NUL and bell."""
+TRACES = ("kernel", "emulated", "hostile", "large", "sample", "model", "empty", "one")
 SAMPLE = Path(__file__).resolve().parent.parent / "traces" / "attention"
 
 if CHROMIUM is None and os.environ.get("CI") != "true":
     pytest.skip("no Chromium on this machine", allow_module_level=True)
+
+
+def part(rows: int) -> Trace:
+    """The first instructions of the kernel and nothing else."""
+    whole = attention()
+    return Trace(
+        replace(whole.meta, window=(0, 0), total_ps=0), whole.strings, whole.instructions.take(np.arange(rows))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +51,12 @@ def address() -> Iterator[str]:
     made = {
         "kernel": attention(),
         "emulated": attention(simulated=True),
-        "hostile": attention(names={"MATMUL": HOSTILE, "ACTIVATE": "\u202e" + "A" * 10_000}),
+        "hostile": attention(names=NAMES),
         "large": large(200_000),
         "sample": readers.open(SAMPLE),
+        "model": model(),
+        "empty": part(0),
+        "one": part(1),
     }
     patch = pytest.MonkeyPatch()
     patch.setattr(Session, "open", lambda path: Session(made[Path(path).stem]))
@@ -399,7 +415,7 @@ def test_what_is_seen_is_saved_as_png_svg_and_csv(screen):
     assert {"TensorE array", "ScalarE", "Counters"} <= set(words)
     assert HOSTILE.encode() not in saved["Picture, SVG"], "names are text, not markup"
     assert "captured on trn2" in root[0].text
-    session = Session(attention(names={"MATMUL": HOSTILE, "ACTIVATE": "\u202e" + "A" * 10_000}))
+    session = Session(attention(names=NAMES))
     view = [round(t) for t in tab.view]
     assert saved["Rows in view, CSV"].decode() == "".join(session.written(*view))
     assert tab.value("document.documentElement.dataset.theme") == "dark"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.synthetic import attention as captured
 from tests.test_tui import drive, screen, state, typed, until
 from tests.test_tui_painting import HOSTILE, after, compare, lines
 from trnprof.tui import actions, choices, findings, kept, pages, pairs, wishes
+from trnprof.tui.canvas import width_of
 from trnprof.tui.screen import Scene
 from trnprof.view import Session
 from trnprof.view.keys import TABS
@@ -218,6 +220,56 @@ def test_keys_step_through_the_instructions_of_a_comparison():
     after = actions.act("next", scene, 100)
     assert (after.screen, after.row) == ("compare", scene.session.step(scene.state.row, 1))
     assert "→" in "\n".join(pages.page(replace(scene, state=after), 200, 60).canvas.lines()[-1:])
+
+
+JOURNEY = {
+    "open": ((), ("LATENCY-BOUND", "TensorE", "attention")),
+    "zoom": (("w", "w"), ("in view",)),
+    "search": (("slash", *"MATMUL"), ("Search", "of 215 match")),
+    "card": (("full_stop",), ("time ", "#")),
+    "follow": (("right_square_bracket",), ("MATMUL  #8",)),
+    "area": (("v", "d", "d", "d", "v"), ("Selection,",)),
+    "roofline": (("o",), ("Roofline", "FLOP/s", "bf16")),
+    "listing": (("L",), ("In view,", "start", "what")),
+    "colour": (("c", "c", "c", "c"), ("opcode", "MATMUL")),
+    "commands": (("colon", *"zoom"), ("Commands", "zoom in")),
+    "memory": (("9",), ("SBUF",)),
+    "wait": (("c", "c"), ("wait", "VectorE")),
+}
+"""What a visitor does, and what every screen then shows, whatever its size."""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
+def test_a_whole_visit_at_three_sizes(size):
+    seen = {}
+
+    async def script(app, pilot) -> None:
+        await until(pilot, lambda: app.scene.judged)
+        for name, (keys, expected) in JOURNEY.items():
+            app.become(actions.start(app.scene.session, "engine"))
+            await pilot.press(*keys)
+            with suppress(AssertionError):
+                await until(pilot, lambda e=expected: all(text in screen(app) for text in e), 20)
+            assert [text for text in expected if text not in screen(app)] == [], name
+            seen[name] = screen(app).split("\n")
+
+    drive(script, trace=sample().trace, size=size)
+    for name, shown in seen.items():
+        assert len(shown) == size[1], name
+        assert {width_of(line) for line in shown} == {size[0]}, name
+    assert len({"\n".join(shown) for shown in seen.values()}) == len(JOURNEY), "every step shows another screen"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
+def test_a_comparison_and_what_ifs_at_three_sizes(size):
+    for scene, expected in (
+        (compared(), ("before", "after", "cause")),
+        (wished("buffers=unlimited"), ("What if", "bound")),
+    ):
+        shown = pages.page(scene, *size).canvas.lines()
+        assert len(shown) == size[1]
+        assert {width_of(line) for line in shown} == {size[0]}
+        assert all(text in "\n".join(shown) for text in expected)
 
 
 def wished(line: str) -> Scene:

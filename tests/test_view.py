@@ -197,6 +197,13 @@ def test_search_finds_all_that_lies_in_a_region_of_that_name():
     assert set(session.trace.instructions.start_ps[found.rows] // (100 * US)) == {1}
 
 
+def test_a_card_names_the_levels_around_its_region():
+    session = Session(model(ranks=1, layers=2))
+    row = int(session.search("layer 1$").rows[0])
+    region = next(fact for fact in session.card(row).facts if fact.name == "Region")
+    assert (region.words, region.note) == ("rms_norm_kernel", "in rms_norm, layer 1, llama-tiny")
+
+
 def test_search_says_how_much_was_searched(session):
     assert session.search("matmul").words == "3 of 10 match"
 

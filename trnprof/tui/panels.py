@@ -54,6 +54,7 @@ def card(found: Card, lines: int, width: int) -> list[Line]:
     place_line: Line = [
         part for fact in where for part in ((f"{fact.name.lower():<{NAME}}", ink.DIM), (f"{fact.words}   ", ink.TEXT))
     ]
+    place_line += [(fact.note, ink.DIM) for fact in where if fact.name == "Region"]
     rest: list[Line] = [place_line] if where else []
     rest += [named(o.role, (f"{o.place:<16} {o.shape}", ink.TEXT)) for o in found.operands]
     rest += [named("source", (found.source.words, ink.TEXT))] if found.source else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.trace import NONE, Engine, Memory, Wait
+from sim.trace import NONE, Engine, Memory, RegionKind, Wait
 from trnprof.view import format as words
 from trnprof.view.causes import cause, waiting
 from trnprof.view.labels import title
@@ -92,9 +92,7 @@ class Cards:
         ]
         region = int(table.region[row])
         if region != NONE:
-            found.append(
-                Fact("Region", words.plain(self.trace.text(self.trace.regions, "name", region) or "", 80), region)
-            )
+            found.append(Fact("Region", self._region(region), region, self._around(region)))
         elif table.control[row]:
             found.append(Fact("Region", "control, no work of the kernel"))
         found += self._size(row)
@@ -104,6 +102,19 @@ class Cards:
                 note = "" if column.startswith("hbm") else "a partition"
                 found.append(Fact(label, words.size(value), value, note))
         return found
+
+    def _region(self, row: int) -> str:
+        return words.plain(self.trace.text(self.trace.regions, "name", row) or "", 80)
+
+    def _around(self, row: int) -> str:
+        """What the region lies in: `in attention, layer 1, llama-tiny`; loops and lines are told by the timeline."""
+        table, names = self.trace.regions, []
+        above = int(table.parent[row])
+        while above != NONE:
+            if table.kind[above] <= RegionKind.OPERATOR:
+                names.append(self._region(above))
+            above = int(table.parent[above])
+        return f"in {', '.join(names)}" if names else ""
 
     def _size(self, row: int) -> list[Fact]:
         table = self.trace.instructions
