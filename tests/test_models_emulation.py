@@ -339,6 +339,9 @@ def test_the_command_prints_figures_and_keeps_the_trace(tmp_path: Path, capsys: 
     [
         (["--tp", "3"], 1, "tp=3 does not divide attention heads 4"),
         (["--device", "trn1", "--lnc", "2"], 1, "lnc=2: a logical core of trn1 is one physical core"),
+        (["--slow-chip", "0.5", "--phase", "train"], 1, "slow_chip=0.5: a factor of at least 1"),
+        (["--slow-chip", "2"], 1, "slow_chip=2.0: a factor of at least 1, of a training step"),
+        (["--slow-chip", "nan", "--phase", "train"], 1, "slow_chip=nan"),
         (["--tp", "2", "--fabric", "trn1"], 1, "fabric=trn1: it joins other chips than trn2"),
         (["--tp", "2", "--fabric", "moebius"], 1, "moebius"),
         (["--microbatch", "3", "--phase", "train", "--batch", "8"], 1, "microbatch=3 does not divide"),

@@ -10,6 +10,7 @@ from sim.models.graph import SIZES
 
 PHASES = ("prefill", "decode", "train", "encode", "denoise", "transcribe")
 RECOMPUTE = ("none", "selective", "full")
+FP8 = "float8_e4m3"
 MOST = 1 << 24
 
 
@@ -43,8 +44,8 @@ class Workload:
             raise InputError(f"phase: {self.phase!r} is none of {', '.join(PHASES)}")
         if self.recompute not in RECOMPUTE:
             raise InputError(f"recompute: {self.recompute!r} is none of {', '.join(RECOMPUTE)}")
-        if self.dtype not in ("bf16", "fp16", "fp32", "fp8_e4m3"):
-            raise InputError(f"dtype: {self.dtype!r} is none of bf16, fp16, fp32, fp8_e4m3")
+        if self.dtype not in ("bf16", "fp16", "fp32", FP8):
+            raise InputError(f"dtype: {self.dtype!r} is none of bf16, fp16, fp32, {FP8}")
         for name in ("batch", "seq", "context", "steps", "microbatch"):
             _check(name, getattr(self, name), 1)
         _check("draft", self.draft, 0)

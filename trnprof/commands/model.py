@@ -68,7 +68,8 @@ def _declare_workload(parser: ArgumentParser) -> None:
     parser.add_argument("--microbatch", type=natural, default=1, metavar="N", help=help_)
     help_ = "what training computes again instead of keeping it (none)"
     parser.add_argument("--recompute", choices=("none", "selective", "full"), default="none", help=help_)
-    parser.add_argument("--dtype", default="bf16", help="number format of weights and activations (bf16)")
+    help_ = "number format of weights, and of what they are multiplied with (bf16)"
+    parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp16", "fp32", "fp8"), help=help_)
 
 
 def execute(args: Namespace) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from sim.errors import InputError
 from sim.models import training
 from sim.models.emulation import Emulation, Instance, Watcher, emulate, instances, laid_out
 from sim.models.graph import COLLECTIVE, Graph
@@ -51,6 +53,8 @@ def run_model(
     raises    : InputError, UnsupportedError, CapacityError
     """
     asked = setting(config, phase, device, lnc, fabric, slow_link, **more)
+    if not 1 <= slow_chip < inf or (slow_chip > 1 and phase != "train"):
+        raise InputError(f"slow_chip={slow_chip!r}: a factor of at least 1, of a training step")
     graph, held = asked.graph, asked.held
     if must_fit:
         check_fit(asked)

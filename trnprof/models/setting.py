@@ -15,6 +15,7 @@ from sim.models.exchanges import Network, network
 from sim.models.families import Model, check_phase
 from sim.models.graph import Graph
 from sim.models.work import held_bytes
+from sim.models.workload import FP8
 from sim.spec import Device, hbm_bandwidth, peak_flops
 
 GIB = 1 << 30
@@ -84,6 +85,8 @@ def setting(
     strange = [name for name in more if name not in Workload.__slots__]
     if strange:
         raise InputError(f"{', '.join(strange)}: no such setting of a model")
+    if more.get("dtype") == "fp8":
+        more["dtype"] = FP8
     workload, sharding = Workload(phase, **more), Sharding(**shards)
     target = spec.device(device)
     if not target.emulated:
