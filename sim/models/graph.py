@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8_e4m3": 1, "fp8_e5m2": 1, "float8_e4m3": 1, "int32": 4, "uint32": 4, "int16": 2,
-         "uint16": 2, "int8": 1, "uint8": 1}  # fmt: skip
+SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8_e4m3": 1, "fp8_e5m2": 1, "float8_e4m3": 1, "int32": 4,
+         "uint32": 4, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1}  # fmt: skip
 """Bytes of an element."""
 
 COLLECTIVE = "collective"
