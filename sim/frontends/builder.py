@@ -75,9 +75,7 @@ class Builder:
         x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
         return x if shape == x.shape else self.add("expand", [x], (shape, x.dtype), shape=shape)
 
-    def slice(
-        self, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] | None = None
-    ) -> Value:
+    def slice(self, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] | None = None) -> Value:
         steps = steps or (1,) * x.rank
         shape = tuple(len(range(*bounds)) for bounds in zip(starts, stops, steps))
         if shape == x.shape:
@@ -178,4 +176,3 @@ class Builder:
     def unsupported(self, name: str, why: str, inputs: Sequence[Value], *specs: tuple[tuple[int, ...], str]) -> Any:
         """What stays in the graph under its own name, and cannot be run."""
         return self.add(UNSUPPORTED, inputs, *specs, name=name, why=why)
-

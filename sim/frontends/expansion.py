@@ -44,4 +44,3 @@ def convolution(b: Builder, node: Node) -> Value:
 
 
 EXPANDED: dict[str, Expand] = {"convolution": convolution}
-

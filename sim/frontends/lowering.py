@@ -46,9 +46,18 @@ def lower(
 def prepared(program: Program) -> Program:
     """A program of what has operators, with what belongs together joined."""
     simplify = rewriting.simplify
+    program = Program(program.inputs, tuple(map(_inside, program.nodes)), program.outputs)
     found = rewriting.find_activations(rewriting.find_norms(simplify(program)))
     found = simplify(expand(rewriting.find_attention(simplify(found))))
     return rewriting.join_elementwise(simplify(rewriting.join_products(found)))
+
+
+def _inside(node: Node) -> Node:
+    """A loop with its body prepared as well."""
+    if "body" not in node.attributes:
+        return node
+    attributes = {**node.attributes, "body": prepared(node.attributes["body"])}
+    return Node(node.op, node.inputs, node.outputs, attributes, node.place, node.source)
 
 
 def _unsupported(program: Program) -> Iterator[Unsupported]:

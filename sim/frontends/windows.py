@@ -62,9 +62,9 @@ def convolve(
     return b.add("convolution", given, (shape, x.dtype), window=window, groups=groups)
 
 
-def columns(b: Builder, x: Value, window: Window) -> Value:
-    """[N, C, offsets, places]: what the window sees at each place."""
-    counts = window.count(x.shape[2:])
+def columns(b: Builder, x: Value, window: Window, counts: Sequence[int] = ()) -> Value:
+    """[N, C, offsets, places]: what the window sees at each of its places, or at the first `counts`."""
+    counts = counts or window.count(x.shape[2:])
     padded = b.pad(x, (0, 0, *window.low), (0, 0, *window.high))
     parts = [_seen(b, padded, window, offset, counts) for offset in window.offsets()]
     shape = (*x.shape[:2], 1, prod(counts))
@@ -81,10 +81,23 @@ def _seen(b: Builder, x: Value, window: Window, offset: Sequence[int], counts: S
     return b.slice(x, starts, stops, steps)
 
 
+def turned(window: Window, extents: Sequence[int]) -> Window:
+    """The window in which places and elements have changed roles."""
+    return Window(window.count(extents), window.dilation, window.low, window.high, window.stride)
+
+
 def as_product(b: Builder, x: Value, w: Value, window: Window, groups: int) -> Value:
-    """A convolution as a product of columns, for each group."""
+    """A convolution as a product of columns, for each group: of what each element of the window sees at all places,
+    or of what all see at one place, whichever are fewer."""
     n, c = x.shape[:2]
     counts, each = window.count(x.shape[2:]), w.shape[0] // groups
+    if prod(counts) < prod(window.size):
+        seen = b.reshape(columns(b, x, turned(window, x.shape[2:]), window.size),
+                         (n, groups, c // groups, prod(counts), prod(window.size)))  # fmt: skip
+        found = b.dot(
+            b.reshape(w, (groups, each, c // groups, prod(window.size))), seen, ((2, 3), (2, 4)), ((0,), (1,))
+        )
+        return b.reshape(b.transpose(found, (2, 0, 1, 3)), (n, groups * each, *counts))
     seen = b.reshape(columns(b, x, window), (n, groups, c // groups * prod(window.size), prod(counts)))
     weights = b.reshape(w, (groups, each, c // groups * prod(window.size)))
     found = b.dot(weights, seen, ((2,), (2,)), ((0,), (1,)))

@@ -128,6 +128,28 @@ def batch_norm_training(
     return batch_norm(b, x, weight, bias, mean, scale), mean, scale
 
 
+def batch_norm_backward(
+    b: Builder, specs: list, dy: Value, x: Value, weight: Value | None, mean: Any, variance: Any, kept_mean: Value,
+    kept_scale: Value, training: bool, eps: float, mask: Sequence[bool],
+) -> tuple[Value | None, ...]:  # fmt: skip
+    """Through the batch's own mean and variance where they were used."""
+    axes = [at for at in range(x.rank) if at != 1]
+    if not training:
+        kept_mean, kept_scale = mean, b.map("rsqrt", b.map("add", variance, eps))
+    scale = _channels(b, x, kept_scale)
+    normal = b.map("mul", b.map("sub", x, _channels(b, x, kept_mean)), scale)
+    dweight, dbias = b.reduce("sum", b.map("mul", dy, normal), axes), b.reduce("sum", dy, axes)
+    factor = scale if weight is None else b.map("mul", scale, _channels(b, x, weight))
+    dx = dy
+    if training:
+        share = x.shape[1] / x.size
+        even = b.map("mul", _channels(b, x, dbias), share)
+        along = b.map("mul", normal, b.map("mul", _channels(b, x, dweight), share))
+        dx = b.map("sub", b.map("sub", dy, even), along)
+    found = (b.map("mul", dx, factor), dweight, dbias)
+    return tuple(one if asked else None for one, asked in zip(found, mask))
+
+
 def batch_norm_functional(
     b: Builder, specs: list, x: Value, weight: Any, bias: Any, mean: Value, variance: Value, training: bool,
     momentum: float, eps: float,
@@ -148,7 +170,8 @@ def batch_norm_functional(
 RULES: dict[str, Callable[..., Any]] = {
     "native_layer_norm": layer_norm, "native_layer_norm_backward": layer_norm_backward,
     "native_group_norm": group_norm, "native_group_norm_backward": group_norm_backward,
-    "_native_batch_norm_legit_no_training": batch_norm_inference,
+    "_native_batch_norm_legit_no_training": batch_norm_inference, "native_batch_norm": batch_norm_training,
+    "native_batch_norm_backward": batch_norm_backward,
     "_native_batch_norm_legit": batch_norm_training, "_native_batch_norm_legit.no_stats": batch_norm_training,
     "_native_batch_norm_legit_functional": batch_norm_functional,
 }  # fmt: skip

@@ -99,7 +99,8 @@ def flash(
 ) -> tuple[Value, Value]:
     if attn_mask is None and _has_operator(q, k, causal):
         specs = [(q.shape[:3] + v.shape[3:], q.dtype), (q.shape[:3], "fp32")]
-        return b.add("attention", [q, k, v], *specs, causal=causal, scale=float(scale or 1 / sqrt(q.shape[3])), lse=True)
+        factor = float(scale or 1 / sqrt(q.shape[3]))
+        return b.add("attention", [q, k, v], *specs, causal=causal, scale=factor, lse=True)
     return attend(b, q, k, v, attn_mask, causal, scale)
 
 
@@ -127,7 +128,8 @@ def flash_backward(
     factor = float(scale or 1 / sqrt(q.shape[-1]))
     if attn_mask is None and _has_operator(q, k, causal):
         grads = [(one.shape, one.dtype) for one in (q, k, v)]
-        return b.add("attention_backward", [q, k, v, out, dout, b.cast(lse, "fp32")], *grads, causal=causal, scale=factor)
+        given = [q, k, v, out, dout, b.cast(lse, "fp32")]
+        return b.add("attention_backward", given, *grads, causal=causal, scale=factor)
     scores = b.map("mul", b.matmul(q, b.swapped(k, -1, -2)), factor)
     if attn_mask is not None:
         scores = b.map("add", scores, attn_mask)

@@ -168,7 +168,8 @@ def parts(node: torch.fx.Node) -> torch.fx.GraphModule | None:
         args, named = torch.utils._pytree.tree_map(
             lambda one: next(left) if isinstance(one, torch.Tensor) else one, held
         )
-        return decompose(*args, **named)
+        found = decompose(*args, **named)
+        return list(found) if isinstance(found, (tuple, list)) else found
 
     try:
         mode = torch._guards.detect_fake_mode(leaves)

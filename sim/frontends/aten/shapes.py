@@ -146,9 +146,7 @@ def select_scatter(b: Builder, specs: list, x: Value, src: Value, dim: int, inde
     return slice_scatter(b, specs, x, b.reshape(src, shape), dim, at, at + 1)
 
 
-def as_strided(
-    b: Builder, specs: list, x: Value, size: Sequence[int], stride: Sequence[int], offset: int = 0
-) -> Value:
+def as_strided(b: Builder, specs: list, x: Value, size: Sequence[int], stride: Sequence[int], offset: int = 0) -> Value:
     """Elements by their addresses, which are known."""
     places = np.full((), offset or 0)
     for extent, step in zip(size, stride):

@@ -69,9 +69,7 @@ def convolution_backward(
     return dx, dw, b.reduce("sum", dy, axes) if mask[2] else None
 
 
-def pool_window(
-    x: Value, rank: int, size: Sizes, stride: Sizes, padding: Any, dilation: Any, ceil: bool
-) -> Window:
+def pool_window(x: Value, rank: int, size: Sizes, stride: Sizes, padding: Any, dilation: Any, ceil: bool) -> Window:
     """With a ceiling, as many places more as begin inside what is padded before."""
     size = many(size, rank)
     stride, low, gap = many(stride or size, rank), many(padding, rank), many(dilation, rank)

@@ -27,6 +27,7 @@ class Trial:
     """What is made of one tensor, on numbers."""
 
     source: Value
+    made: dict[Value, Node]
     sample: dict[Value, Array] = field(default_factory=dict)
     vectors: dict[Value, Array] = field(default_factory=dict)
     small: set[float] = field(default_factory=set)
@@ -92,8 +93,9 @@ def _replaced(program: Program, anchors: dict[Value, None], judge: Judge) -> Pro
     for node in program.nodes:
         for value in node.inputs:
             users.setdefault(value, []).append(node)
+    made = makers(program)
     for anchor in anchors:
-        trial = _tried(anchor, users)
+        trial = _tried(anchor, users, made)
         for value in trial.sample:
             if value is not anchor and value not in found and value.shape == anchor.shape:
                 operator = judge(trial, value)
@@ -109,10 +111,10 @@ def _replaced(program: Program, anchors: dict[Value, None], judge: Judge) -> Pro
     return Program(program.inputs, tuple(nodes), program.outputs)
 
 
-def _tried(source: Value, users: dict[Value, list[Node]]) -> Trial:
+def _tried(source: Value, users: dict[Value, list[Node]], made: dict[Value, Node]) -> Trial:
     """Everything that is made of one tensor by few steps, computed for rows of a few numbers."""
     random = np.random.default_rng(len(source.shape))
-    trial = Trial(source)
+    trial = Trial(source, made)
     trial.sample[source] = random.standard_normal((ROWS, COLUMNS)) * 1.5 + 0.3
     waiting = list(users.get(source, ()))
     for _ in range(8 * DEEP):
@@ -122,10 +124,10 @@ def _tried(source: Value, users: dict[Value, list[Node]]) -> Trial:
         if any(out in trial.sample for out in node.outputs):
             continue
         with np.errstate(all="ignore"):
-            made = _computed(trial, node, random)
-        if made is None:
+            found = _computed(trial, node, random)
+        if found is None:
             continue
-        trial.sample[node.out] = made
+        trial.sample[node.out] = found
         waiting += users.get(node.out, ())
         # What could not be computed for want of this one may be now.
         waiting += [other for one in list(trial.sample) for other in users.get(one, ()) if node.out in other.inputs]
@@ -161,11 +163,25 @@ def _operand(trial: Trial, value: Value, random: np.random.Generator) -> Array |
             trial.small.add(value.number)
         return value.number
     row = trial.source.shape[-1]
+    value = _repeated(trial, value)
+    if value in trial.sample:
+        return trial.sample[value]
     if value.size == row and value.shape[-1] == row and value.rank <= trial.source.rank:
         if value not in trial.vectors:
             trial.vectors[value] = random.standard_normal(COLUMNS)
         return trial.vectors[value]
     return None
+
+
+def _repeated(trial: Trial, value: Value) -> Value:
+    """The vector that is repeated for every row."""
+    node = trial.made.get(value)
+    while node is not None and node.op in ("expand", "reshape") and node.inputs[0].rank:
+        if node.inputs[0].shape[-1] != value.shape[-1] or value in trial.sample:
+            break
+        value = node.inputs[0]
+        node = trial.made.get(value)
+    return value
 
 
 def _is(value: Array, wanted: Array) -> bool:

@@ -1,0 +1,1 @@
+"""JAX: StableHLO, as `jax.export` writes it, in our own form."""
