@@ -31,7 +31,10 @@ NKIBENCH: dict[str, list] = {
     "gqa_full": [[32, 128, 16, 128], [1, 8, 4, 128, 8, 128], [1, 32, 128, 1024]],
     "mamba": [[256, 7168], [256, 7168], [256, 16], [16, 7168], [16, 7168]],
 }
-OPTIMISED = {"mamba": "mamba_optimized.py", "rope_single_freq_apply": "rope_optimized.py"}
+OPTIMISED = {"rope_single_freq_apply": "rope_optimized.py"}
+"""Not mamba_optimized.py: it loads `a` for each of 14 parts of the sequence, 229,376 bytes, where the record has room for
+16,384 beside 34 tiles of 3,670,016 and 64 rows of 28,672; and it copies ends of scans, which the record's SBUF bytes lack.
+"""
 HAND = "kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py"
 AUTOTUNE = {
     "autotune-trn2-mm-lhsT_rhs-hand": (HAND, "matmul_lhsT_rhs_nkigym"),
@@ -46,13 +49,6 @@ OURS = {
 }
 """Records whose algorithm is described well enough for a kernel of our own to be the same work."""
 
-LEGACY_IMPORTS = """import numpy as np
-import neuronxcc.nki as nki
-import neuronxcc.nki.isa as nisa
-import neuronxcc.nki.language as nl
-"""
-PRELUDES = {"mamba_optimized.py": LEGACY_IMPORTS}
-"""Imports that a file needs and leaves to whoever includes it."""
 
 MICRO, MILLI = 1e-6, 1e-3
 COUNTERS = {
@@ -97,8 +93,7 @@ def recipe(name: str) -> dict[str, Any] | None:
     if found := re.fullmatch(r"doc-mamba-(v\d)-(\d+)x(\d+)", name):
         c, s = int(found[2]), int(found[3])
         shapes = [[1, c, s], [1, c, s], [c, 16], [1, 16, s], [1, 16, s]]
-        file = "aws-neuron-sdk/nki/examples/fused_mamba/mamba_nki_kernels.py"
-        # The text is of the current API; its figures are older, from compilers with the optimising middle end.
+        file = "nki-samples/src/nki_samples/tutorials/fused_mamba/mamba_nki_kernels.py"
         return _call(file, f"mamba_{found[1]}", "trn1", shapes, "total_ns") | {"generation": "legacy"}
     if name in AUTOTUNE:
         file, kernel = AUTOTUNE[name]
@@ -113,9 +108,7 @@ def _nkibench(name: str, which: str) -> dict[str, Any] | None:
         if name not in OPTIMISED:
             return None
         file = f"AccelOpt/samples/nki/{OPTIMISED[name]}"
-    call = _call(file, "kernel", "trn1", NKIBENCH[name], "total_ns")
-    prelude = PRELUDES.get(Path(file).name)
-    return call | ({"prelude": prelude} if prelude else {})
+    return _call(file, "kernel", "trn1", NKIBENCH[name], "total_ns")
 
 
 def _documented(name: str) -> dict[str, Any] | None:

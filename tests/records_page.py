@@ -42,10 +42,10 @@ OFF = {name: False for name in PASSES if name not in (*NUMBERS, "spill")}
 
 VARIANTS = (
     Variant("all passes off, one pool", passes={**OFF, "buffers": 0}),
-    *(Variant(f"{name} off", passes={name: False}) for name in OFF if name not in ("forward", "rotate")),
-    Variant("forward on", passes={"forward": True}),
+    *(Variant(f"{name} off", passes={name: False}) for name in OFF if name != "rotate"),
     *(Variant(f"buffers {count}", passes={"buffers": count}) for count in (0, 1, 4)),
     *(Variant(f"window {count}", passes={"window": count}) for count in (1, 8, 64)),
+    Variant("room 16", passes={"room": 16}),
     Variant(
         "DMA latency 0",
         figures={f"dma.{part}_{way}": 0 for part in ("dispatch", "notify") for way in ("load", "store")},

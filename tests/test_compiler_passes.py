@@ -16,7 +16,7 @@ from sim.program import Program
 from sim.trace import Engine
 from tests.naive.meaning import written
 
-ROWS, LIMIT = 4, 200_000
+ROWS, LIMIT = 6, 200_000
 LEGACY = Options.for_generation("legacy")
 
 
@@ -188,10 +188,6 @@ def test_what_is_shared_or_merged_says_so_by_name():
     assert f"{ROWS} merged" in distribute(traced(row_sums), LIMIT).names.values()
 
 
-def test_values_of_a_site_that_do_not_fit_are_computed_again():
-    assert calls(hoist(traced(invariant), 1024))["tensor_scalar"] == ROWS
-
-
 def of_two_inputs(x, w, changing: bool):
     """A product of two inputs and the first one scaled, in two loops; the inner one changes the row or not."""
     out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
@@ -217,8 +213,34 @@ def test_a_value_of_two_inputs_is_computed_once_where_the_innermost_loop_does_no
 
 
 def test_inputs_that_do_not_fit_together_are_prepared_again():
+    program, limit = traced(lambda x, w: of_two_inputs(x, w, True)), ROWS * 2048 - 1
+    assert not residency.needs_spilling(program, limit)
+    assert calls(hoist(program, limit))["tensor_scalar"] == ROWS * ROWS
+
+
+def test_a_value_of_two_inputs_is_kept_where_the_program_must_spill_in_any_case():
     program = traced(lambda x, w: of_two_inputs(x, w, True))
-    assert calls(hoist(program, ROWS * 2048 - 1))["tensor_scalar"] == ROWS * ROWS
+    assert residency.needs_spilling(program, 3 * 2048)
+    assert calls(hoist(program, 3 * 2048))["tensor_tensor"] == 2 * ROWS
+
+
+def spread(x, w):
+    """A row that several iterations add to a tile of their own, in every partition."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+    for row in language.affine_range(ROWS):
+        tile, line = language.load(x[row]), language.load(w[0:1])
+        wide = language.broadcast_to(line, (128, 512))
+        total = language.ndarray((128, 512), x.dtype)
+        isa.tensor_tensor(total, tile, wide, language.add)
+        language.store(out[row], total)
+    return out
+
+
+def test_a_row_is_loaded_and_broadcast_again_where_the_program_must_spill_in_any_case():
+    program = traced(spread)
+    for limit, count in ((LIMIT, 1), (3 * 2048, ROWS)):
+        resident = residency.spill(hoist(program, limit), limit, share=True)
+        assert calls(resident)["nc_matmul"] == count
 
 
 def test_different_constants_make_different_values():

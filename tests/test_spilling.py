@@ -80,6 +80,28 @@ def test_what_remains_fits_the_limit():
         assert not needs_spilling(spill(program, int(limit * share)), int(limit * share))
 
 
+def used_twice(x):
+    """A block that is loaded, used, and used again after a chain of large tiles."""
+    out = language.ndarray(x.shape, x.dtype, language.shared_hbm)
+    tile = made = language.load(x[0])
+    for _ in range(3):
+        before, made = made, language.ndarray(TILE, x.dtype)
+        isa.tensor_scalar(made, before, language.add, 1.0)
+    isa.tensor_tensor(made, made, tile, language.add)
+    language.store(out[0], made)
+    return out
+
+
+def test_a_load_goes_so_that_one_more_tile_fits_but_nothing_is_saved_for_that():
+    program, size = traced(used_twice).program, 4 * TILE[1]
+    assert not needs_spilling(program, 3 * size)
+    counts = []
+    for limit in (3 * size, 4 * size):
+        forms = [spilled.forms[k] for spilled in (spill(program, limit, share=True),) for k in spilled.form.tolist()]
+        counts.append((sum(form.spill == "repeat" for form in forms), sum(form.spill == "save" for form in forms)))
+    assert counts == [(1, 0), (0, 0)]
+
+
 def test_what_is_kept_free_is_what_the_option_says():
     program = traced(twice_computed, Options(spill=True, room=0)).program
     room, limit = 64 * 1024, int(program.device["sbuf.usable_partition_bytes"])

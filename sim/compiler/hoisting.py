@@ -73,9 +73,5 @@ def _shared(program: Program, values: Values, limit: int) -> dict[int, int]:
                 again[storage] = kept
     if not spills and sum(program.storages[kept].pitch for kept in set(again.values())) > limit:
         again = {}
-    invariant = {
-        storage: kept
-        for storage, kept in in_a_row(program, values).items()
-        if computed[storage] and program.storages[kept].pitch <= limit
-    }
+    invariant = {storage: kept for storage, kept in in_a_row(program, values).items() if computed[storage]}
     return invariant | again

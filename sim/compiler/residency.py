@@ -224,6 +224,8 @@ class _Walk:
         """Make a tile resident before an instruction."""
         if tile.resident:
             return
+        while room.taken + 2 * tile.size > room.limit and self._evict(room, index, pinned, spilling=False):
+            pass
         while room.taken + tile.size + self.free > room.limit and self._evict(room, index, pinned):
             pass
         room.admit(tile)
@@ -251,14 +253,21 @@ class _Walk:
     def _has_content(tile: Tile) -> bool:
         return tile.saved or bool(tile.loads)
 
-    def _evict(self, room: Room, index: int, pinned: dict[int, Tile]) -> bool:
-        """Let one tile go before an instruction; whether there was one to let go."""
+    def _evict(self, room: Room, index: int, pinned: dict[int, Tile], spilling: bool = True) -> bool:
+        """Let one tile go before an instruction; whether there was one to let go.
+
+        spilling : also one that must be saved and reloaded
+        """
         tile = self._victim(room, pinned)
         if tile is None:
             return False
+        kept = tile.needed >= index and tile.loads is None
+        if kept and not spilling:
+            heappush(room.furthest, (-tile.uses[tile.used], tile.key))
+            return False
         if tile.needed < index:
             tile.made = False
-        elif tile.loads is None and not tile.saved:
+        if kept and not tile.saved:
             self._save(tile, index)
         room.release(tile)
         return True
