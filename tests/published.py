@@ -32,9 +32,9 @@ NKIBENCH: dict[str, list] = {
     "mamba": [[256, 7168], [256, 7168], [256, 16], [16, 7168], [16, 7168]],
 }
 OPTIMISED = {"rope_single_freq_apply": "rope_optimized.py"}
-"""Not mamba_optimized.py: it loads `a` for each of 14 parts of the sequence, 229,376 bytes, where the record has room for
-16,384 beside 34 tiles of 3,670,016 and 64 rows of 28,672; and it copies ends of scans, which the record's SBUF bytes lack.
-"""
+"""Not mamba_optimized.py: it loads `a` for each of 14 parts of the sequence, 229,376 bytes, where the record leaves
+16,384 beside 34 tiles of 3,670,016 and 64 rows of 28,672; and it copies the ends of scans, which the record's SBUF bytes
+lack."""
 HAND = "kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py"
 AUTOTUNE = {
     "autotune-trn2-mm-lhsT_rhs-hand": (HAND, "matmul_lhsT_rhs_nkigym"),
