@@ -33,8 +33,8 @@ NKIBENCH: dict[str, list] = {
 }
 OPTIMISED = {"rope_single_freq_apply": "rope_optimized.py"}
 """Not mamba_optimized.py: it loads `a` for each of 14 parts of the sequence, 229,376 bytes, where the record leaves
-16,384 beside 34 tiles of 3,670,016 and 64 rows of 28,672; and it copies the ends of scans, which the record's SBUF bytes
-lack."""
+16,384 beside 34 tiles of 3,670,016 and 64 rows of 28,672; and the record's SBUF bytes leave none for the ends of scans
+that it copies."""
 HAND = "kernel_library/matmul/lhsT_rhs/kernel_hand_90.92mfu.py"
 AUTOTUNE = {
     "autotune-trn2-mm-lhsT_rhs-hand": (HAND, "matmul_lhsT_rhs_nkigym"),

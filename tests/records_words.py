@@ -25,14 +25,14 @@ bandwidth, then a notification. Every figure is in `sim/devices`, with source an
 | align | a result that begins at another partition than the two tiles it combines is copied there | on | off |
 | assign | engines left open are chosen: copies to Scalar on v2, by turns later | on | off |
 | split | parts of a tile that are never accessed together get places of their own | on | off |
-| hoist | what does not change in a loop is computed once, inputs are prepared once where all fit; all that comes again is kept where the program must spill in any case, but broadcast rows | on | off |
+| hoist | what does not change in a loop is computed once, what comes again if it fits or some must spill | on | off |
 | distribute | an affine loop runs statement by statement; small neighbours merge | on | off |
 | share | an input that is still resident is not loaded or prepared again | on | off |
-| spill | what must leave SBUF is saved once and reloaded; loads are repeated, before that and so that one more tile fits | on | off |
+| spill | what must leave SBUF is saved once and reloaded; loads are repeated, so that one more tile fits | on | off |
 | room | KiB a partition that spilling keeps free | 8 | – |
 | straight | loops that Python unrolled: list schedule, first-fit addresses in that order | on | off |
 | buffers | slots of an allocation site for each tile alive at once | 2 | 0 (one pool) |
-| window | instructions among which an engine takes the oldest ready one; transfers that GpSimd starts: 10 | 16 | 64 |
+| window | instructions among which an engine takes the oldest ready one | 16, GpSimd 10 | 64 |
 
 `--pass NAME=off` (`sim.run(…, passes={{NAME: False}})`) switches one; `Options.alternatives()` lists the decisions that
 nobody can know of a real compiler, and error bars run each the other way. What a pass added or merged says so by its
@@ -53,22 +53,26 @@ Mean absolute error over {ablated} records (longer programs are left out), one t
 
 ## What compilers did, read from the records' bytes
 
-Each line is arithmetic on the counters of a record, and what the rule for it is here.
+Arithmetic on the counters of records, and what the rule for it gives here.
 
-| record | bytes | so | rule |
-|---|---|---|---|
-| mamba base | read − reloaded = 32 × 3,670,016 (`delta`) + 2 × 3,670,016 (`u`) + 64 × 28,672 (rows of B, C) + 16,384; 15 tiles saved, 15 reloaded | `deltaU` is computed once for each block of channels, rows are loaded and broadcast each time, one of two sums leaves each time | hoist, spill: ours 33, 2, 64; 16 and 16 |
-| mamba base | hardware_flops = 2 × 128 × 7168 × 64 | a broadcast is one pass of TensorE | ours exact |
-| lora | read − reloaded = `x` twice + `w` once + A, B = 434.7 MB; transposes 47.3 GFLOP | what both loops transpose is transposed once, at 640 KiB a partition | hoist: ours 429 MB |
-| matmul | read = 32 × `rhs` + 12 × `lhs` | nothing is kept where all that is alive fits but for 4 KiB | spill: ours 7 % less |
-| rope | SBUF read and written beyond transfers = 2 × 4 × 262,144 bytes a partition | two copies of half tiles where the code has one | align: exact |
-| swiglu | saved = 50.3 (its own scratch) + 16.8, reloaded = 50.3 + 2 × 16.8 MB | the two loops over `i0` are one; scratch counts as spilled | none: ours 48 + 48 beside the scratch |
+- Mamba (base) reads, beyond reloads, 32 × 3,670,016 bytes (`delta`) + 2 × 3,670,016 (`u`) + 64 × 28,672 (rows of B and
+  C) + 16,384, and saves and reloads 15 tiles: `deltaU` is computed once for each block of channels, rows are loaded and
+  broadcast each time, one of two sums leaves for each state. Ours (hoist, spill) the same, with 16 tiles
+  saved and reloaded.
+- Its hardware_flops are 2 × 128 × 7168 × 64: a broadcast is one pass of TensorE. Ours the same.
+- Lora reads, beyond reloads, `x` twice and everything else once, 434.7 MB, and transposes 47.3 GFLOP: what all parts of
+  the output need transposed is transposed once, at 640 KiB a partition. Ours (hoist) 429 MB.
+- Matmul, which need not spill, transposes again for each part, and reads all of `rhs` 32 times. Ours 7 % less of it.
+- Rope reads and writes 2 × 4 × 262,144 bytes of SBUF a partition beyond transfers: two copies of half tiles where the
+  code has one. Ours (align) the same.
+- Swiglu saves 50.3 + 16.8 MB and reloads 50.3 + 2 × 16.8: its own scratch, and the transposed input; two of its loops
+  became one. Ours saves and reloads 48 beside the scratch.
 
 `nkibench-trn1-mamba-accelopt-best` is not compared any more. Its first run here was -20.8 %, the last -38.8 %, with the
 code that is published beside it (`mamba_optimized.py`). That cannot be the code: it loads `a` for each of 14 parts of
-the sequence, 229,376 bytes, where the record leaves 16,384; and copies the end of each scan, which the record's SBUF
-bytes lack. `mamba_v2.py` of the same folder gives the record's HBM bytes, read and written, and FLOPs to the last digit
-(126,631,936, 7,340,032 and 117,440,512), no spill, and a time 6 % short (2135 µs).
+the sequence, 229,376 bytes, where the record leaves 16,384; and the record's SBUF bytes leave none for the ends of
+scans that it copies. `mamba_v2.py` of the same folder gives the record's HBM bytes, read and written, and FLOPs to
+the last digit (126,631,936, 7,340,032 and 117,440,512), no spill, and a time 6 % short (2135 µs).
 
 ## What is not modelled
 
