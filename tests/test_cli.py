@@ -21,8 +21,8 @@ from sim import tracefile
 from sim.errors import CapacityError, InputError, UnsupportedError, UsageError
 from sim.trace import ENGINE_NAMES
 from tests import synthetic
-from trnprof import cli, readers, words
-from trnprof.commands import COMMANDS, arguments, devices, streams
+from trnprof import arguments, cli, readers, words
+from trnprof.commands import COMMANDS, devices, streams
 from trnprof.export import export
 from trnprof.summary import summarize
 

@@ -15,7 +15,7 @@ import pytest
 import sim
 from sim.errors import InputError
 from trnprof import cli, readers, words
-from trnprof.commands.arguments import parse
+from trnprof.arguments import parse
 from trnprof.view import Session
 
 ROOT = Path(__file__).resolve().parent.parent

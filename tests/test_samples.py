@@ -10,7 +10,7 @@ import pytest
 import sim
 import trnprof
 from sim.trace import validate
-from trnprof.commands.arguments import parse
+from trnprof.arguments import parse
 from trnprof.commands.demo import TENSORS
 from trnprof.home import data_dir
 

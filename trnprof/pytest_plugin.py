@@ -153,7 +153,7 @@ def _beside(target: str, folder: Path) -> str:
 
 
 def _parsed(named: dict[str, Any], values: bool) -> dict[str, Any]:
-    from trnprof.commands.arguments import parse
+    from trnprof.arguments import parse
 
     texts = [f"{name}={value}" for name, value in named.items() if isinstance(value, str)]
     return {**named, **parse(texts, seed=0, values=values)}

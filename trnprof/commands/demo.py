@@ -28,7 +28,7 @@ def execute(args: Namespace) -> None:
     """
     import sim
     from sim import tracefile
-    from trnprof.commands.arguments import parse
+    from trnprof.arguments import parse
     from trnprof.home import cache_dir, data_dir
     from trnprof.summary import summarize
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sim.errors import InputError, TrnprofError, UsageError
 from sim.figures import SAMPLES
 from sim.passes import PASSES, given
+from trnprof.arguments import bind, find_kernel, parse
 from trnprof.commands import arguments, result
 from trnprof.commands.progress import shown
 from trnprof.commands.streams import columns, emit, emit_json, say
@@ -89,10 +90,10 @@ def _run_kernel(args: Namespace) -> int:
     import sim
 
     values = not args.no_values
-    named = arguments.parse(args.arg, args.seed, values)
+    named = parse(args.arg, args.seed, values)
     with redirect_stdout(sys.stderr) if args.json else nullcontext():
-        kernel = _kernel(args.target, args.device)
-        inputs, scalars = _bound(kernel, named)
+        kernel = find_kernel(args.target, args.device)
+        inputs, scalars = bind(kernel, named)
         rest = {"values": values, "seed": args.seed, "passes": _passes(args)}
         run = sim.run(kernel, *inputs, device=args.device, lnc=args.lnc, **rest, **scalars)
     run = _with_error_bars(run, args.error_bars)
@@ -133,28 +134,6 @@ def _judged(run: Run) -> int:
         kinds = ", ".join(dict.fromkeys(finding.kind for finding in wrong))
         say(f"{words.plain(run.trace.meta.kernel, 40)}: {len(wrong)} found wrong: {kinds}")
     return int(bool(wrong))
-
-
-def _kernel(target: str, device: str) -> Any:
-    """The kernel of `FILE.py::NAME`, over the launch grid of `FILE.py::NAME[2]`."""
-    import sim
-
-    path, grid = re.fullmatch(r"(.*?)(?:\[([\d, ]+)\])?", target, re.DOTALL).groups()
-    kernel = sim.load(path, device=device)
-    return kernel[tuple(int(size) for size in grid.split(","))] if grid else kernel
-
-
-def _bound(kernel: Any, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """Arguments by place where that is possible: a kernel may call a parameter as `sim.run` calls one of its own."""
-    import inspect
-
-    signature = inspect.signature(kernel)
-    try:
-        bound = signature.bind(**named)
-    except TypeError as error:
-        title = f"{getattr(kernel, '__name__', 'kernel')}{signature}"
-        raise InputError(f"{title}: {error}", remedy="give each with --arg NAME=SPEC") from None
-    return bound.args, bound.kwargs
 
 
 def _keep(run: Run, path: Path) -> None:
