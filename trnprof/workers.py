@@ -22,6 +22,16 @@ AHEAD = 2
 RETRIES = 2
 
 
+class LostError(TrnprofError):
+    """An item that loses every worker that takes it."""
+
+    def __init__(self, item: int, tries: int, fault: BaseException):
+        self.item = item
+        """Its index."""
+        what = f"item {item}: its worker was lost {tries} times ({type(fault).__name__})"
+        super().__init__(what, remedy="it may need more memory than a worker has")
+
+
 class Pool(Protocol):
     """Workers, and what it means that one was lost."""
 
@@ -66,7 +76,7 @@ def map(
     address  : of the cluster's scheduler (`tcp://host:8786`, `ray://host:10001`); without it one of this machine
     workers  : on this machine, its processors when None; with one and `local` the items are worked on here, in order
     retries  : how often an item is tried again whose worker was lost
-    errors   : what the function raises, at once; TrnprofError for an item that keeps losing its workers;
+    errors   : what the function raises, at once; LostError for an item that keeps losing its workers;
                UnsupportedError where the engine is not installed
     """
     if engine not in ENGINES:
@@ -141,10 +151,7 @@ def _submitted(pool: Pool, function: Callable, item: Any) -> Any:
 
 def _again(task: _Task, retries: int, fault: BaseException) -> _Task:
     if task.tries >= retries:
-        raise TrnprofError(
-            f"item {task.index}: its worker was lost {task.tries + 1} times ({type(fault).__name__})",
-            remedy="it may need more memory than a worker has",
-        ) from fault
+        raise LostError(task.index, task.tries + 1, fault) from fault
     return _Task(task.index, task.item, task.tries + 1)
 
 

@@ -109,7 +109,7 @@ def _shape(dot: Point, x: float, y: float, r: float, plot: Plot | None) -> Itera
         yield Circle(x, y, r, dot.bound, "bg", 1.5)
     else:
         yield Polygon(corners, dot.bound, "bg", 1.5)
-    yield from _hatch(dot.bound, corners)
+    yield from hatch(dot.bound, corners)
     if dot.baseline:
         yield Circle(x, y, r * 0.42, "bg")
     if dot.estimated:
@@ -150,7 +150,8 @@ def _corners(dot: Point, x: float, y: float, r: float) -> Corners:
     return (x, y - tip), (x + tip, y), (x, y + tip), (x - tip, y)
 
 
-def _hatch(bound: str, corners: Corners) -> Iterator[Mark]:
+def hatch(bound: str, corners: Corners) -> Iterator[Mark]:
+    """What tells a bound where there is no colour, cut to a convex polygon."""
     for angle, gap in HATCHES.get(bound, ()):
         for start, end in _hatch_lines(corners, math.radians(angle), gap):
             yield Line(*start, *end, "hatch", 1.0, opacity=0.45)
@@ -184,8 +185,9 @@ def _chord(corners: Corners, px: float, py: float, ux: float, uy: float) -> tupl
 
 def _hatch_points(corners: Corners) -> Iterator[Mark]:
     cx, cy = (sum(values) / len(corners) for values in zip(*corners, strict=True))
-    for i in range(-5, 6):
-        for j in range(-5, 6):
+    most = int(max(math.hypot(x - cx, y - cy) for x, y in corners) / 4) + 1
+    for i in range(-most, most + 1):
+        for j in range(-most, most + 1):
             x, y = cx + 4 * i, cy + 4 * j
             cut = _chord(corners, x, y, 1.0, 0.0)
             if cut is not None and cut[0] + 1 < 0 < cut[1] - 1:
