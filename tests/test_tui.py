@@ -371,7 +371,7 @@ def test_a_folder_of_several_traces_is_listed_and_one_is_opened(tmp_path: Path):
             await until(pilot, lambda: app.scene is not None)
             assert app.path == tmp_path / "runs" / "second"
             await pilot.press("O")
-            assert [place.name for place in app.shelf.places] == ["second"]
+            assert [place.name for place in app.shelf.places] == ["first", "second"]
             await pilot.press("escape")
             assert app.shelf is None
             assert app.scene is not None
@@ -380,6 +380,7 @@ def test_a_folder_of_several_traces_is_listed_and_one_is_opened(tmp_path: Path):
             assert "no such trace" in "\n".join(app.canvas.lines(False))
             await pilot.press("O", "enter")
             await until(pilot, lambda: app.scene is not None)
+            assert app.path == tmp_path / "runs" / "first"
 
     asyncio.run(go())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from sim.errors import InputError
 from trnprof.view import places
+from trnprof.view.arrivals import Arrivals
 from trnprof.web import application, create_app
 from trnprof.web.library import SENT, Library
 from trnprof.web.routes import upload_limit
@@ -131,9 +133,13 @@ def test_a_folder_lists_its_traces(tmp_path):
     (tmp_path / "runs" / "notes.txt").write_text("no trace")
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "third.json").write_text("{}")
-    found = places.below(tmp_path)
+    changed = (tmp_path / "runs" / "second.json").stat().st_mtime - 60
+    os.utime(tmp_path / "runs" / "second.json", (changed, changed))
+    arrivals = Arrivals(tmp_path)
+    arrivals.look()
+    found = arrivals.places
     assert [place.name for place in found] == ["runs/first", "runs/second.json"]
     assert all(place.size and place.when for place in found)
-    assert Library([tmp_path / "runs"]).names == ("runs",), "the one directory of tables is the trace"
+    assert Library([tmp_path / "runs"]).names == ("runs", "second"), "the one directory of tables is the folder's trace"
     shutil.copytree(SAMPLE, tmp_path / "runs" / "other")
-    assert Library([tmp_path / "runs"]).names == ("first", "other")
+    assert Library([tmp_path / "runs"]).names == ("first", "other", "second")

@@ -2,7 +2,8 @@
 
 A profile is a file or a directory with tables anywhere below the folder. It is whole when its bytes have not changed
 between two looks that lie `settle_s` apart and its format has come to its end: JSON to its last bracket, Parquet to its
-footer, gzip and zip to their checksums, Perfetto to the end of a packet.
+footer, gzip, xz and zip to their checksums, Perfetto to the end of a packet. What has not changed for a minute is not
+written to any more and is told as it is.
 """
 
 from __future__ import annotations
@@ -23,9 +24,26 @@ from trnprof.readers.perfetto import is_perfetto
 from trnprof.readers.wire import Damaged, scan
 
 SETTLE_S = 1.0
-ENDINGS = (".json", ".pftrace", ".perfetto-trace", ".csv", ".zip", ".tar", ".tgz", ".gz", ".zst", ".lz4", ".bz2")
+TRUSTED_S = 60.0
+ENDINGS = (
+    ".json",
+    ".csv",
+    ".pftrace",
+    ".perfetto-trace",
+    ".trace",
+    ".zip",
+    ".tar",
+    ".tgz",
+    ".gz",
+    ".xz",
+    ".zst",
+    ".lz4",
+    ".bz2",
+)
 """Names of files that may be profiles; others are not looked into."""
 _DEPTH = 8
+_MOST_FOLDERS = 5_000
+"""Folders that are looked into: a watch of a whole home ends."""
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Name, number, size and time of change of each file."""
@@ -36,6 +54,7 @@ class _Seen:
     stamp: Stamp
     since: float
     told: bool = False
+    trusted: bool = False
     reason: str = ""
 
 
@@ -60,15 +79,16 @@ class Watch:
         if not self.folder.is_dir():
             raise InputError(f"{self.folder}: no such folder")
         now, found = self._clock(), []
-        present = dict(_candidates(self.folder))
+        present = dict(_candidates(self.folder, [_MOST_FOLDERS]))
         for path in self._seen.keys() - present.keys():
             del self._seen[path]
         for path, stamp in present.items():
             seen = self._seen.get(path)
             if seen is None or seen.stamp != stamp:
-                self._seen[path] = _Seen(stamp, now)
-            elif not seen.told and not seen.reason and now - seen.since >= self._settle_s:
-                seen.reason = incomplete(path)
+                age = _age(stamp)
+                self._seen[path] = seen = _Seen(stamp, now - min(age, TRUSTED_S), trusted=age >= TRUSTED_S)
+            if not seen.told and not seen.reason and now - seen.since >= self._settle_s:
+                seen.reason = "" if seen.trusted else incomplete(path)
                 # Written to while it was looked at: look again later.
                 if not seen.reason and _stamp(path) == stamp:
                     seen.told = True
@@ -81,8 +101,12 @@ class Watch:
         return {path: seen.reason or "being written" for path, seen in self._seen.items() if not seen.told}
 
 
-def _candidates(folder: Path, depth: int = 0) -> Iterator[tuple[Path, Stamp]]:
-    """What may be a profile, here and below; hidden entries and links are passed by."""
+def _candidates(folder: Path, left: list[int], depth: int = 0) -> Iterator[tuple[Path, Stamp]]:
+    """What may be a profile, here and below; hidden entries and links are passed by.
+
+    left : folders that may still be looked into, counted down
+    """
+    left[0] -= 1
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -95,8 +119,8 @@ def _candidates(folder: Path, depth: int = 0) -> Iterator[tuple[Path, Stamp]]:
         return
     for entry in entries:
         path = Path(entry.path)
-        if entry.is_dir() and depth < _DEPTH:
-            yield from _candidates(path, depth + 1)
+        if entry.is_dir() and depth < _DEPTH and left[0] > 0:
+            yield from _candidates(path, left, depth + 1)
         elif entry.is_file() and entry.name.lower().endswith(ENDINGS):
             stamp = _stamp(path)
             if stamp:
@@ -111,6 +135,11 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return ()
     return tuple((name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in stats)
+
+
+def _age(stamp: Stamp) -> float:
+    """Seconds since the last change of any file."""
+    return max(0.0, time.time() - max(changed for *_, changed in stamp) / 1e9)
 
 
 def incomplete(path: Path) -> str:

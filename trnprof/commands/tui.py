@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 
 def declare(parser: ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("trace", metavar="TRACE", help="a trace, or a folder of some, which is listed and followed")
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII alone")
     parser.add_argument(

@@ -26,6 +26,7 @@ def execute(args: Namespace) -> None:
     """Say of every profile that is written below a folder what it is and what bounds it, once it is whole.
 
     Those that are there already come first. Ctrl+C ends.
+    `trnprof web DIR` and `trnprof tui DIR` show them as they come.
     """
     import json
     import time

@@ -6,7 +6,7 @@ from trnprof.commands import opening
 
 
 def declare(parser: ArgumentParser) -> None:
-    parser.add_argument("traces", nargs="*", metavar="TRACE", help="traces, or folders of some")
+    parser.add_argument("traces", nargs="*", metavar="TRACE", help="traces, or folders of some, which are followed")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8050, help="port to listen on (8050)")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")

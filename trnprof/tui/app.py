@@ -16,7 +16,21 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 
 from sim.errors import TrnprofError
-from trnprof.tui import actions, choices, errands, export, kept, layout, listed, pages, pairs, pointer, prompts, shelf
+from trnprof.tui import (
+    actions,
+    choices,
+    errands,
+    export,
+    following,
+    kept,
+    layout,
+    listed,
+    pages,
+    pairs,
+    pointer,
+    prompts,
+    shelf,
+)
 from trnprof.tui.canvas import Canvas
 from trnprof.tui.ink import Depth, Inkwell
 from trnprof.tui.messages import Failed, Found, Opened, Shelved
@@ -25,6 +39,7 @@ from trnprof.tui.screen import Picture, Scene
 from trnprof.tui.shelf import Shelf
 from trnprof.tui.state import NONE, State
 from trnprof.view import Session, places
+from trnprof.view.arrivals import EVERY_S, Arrivals
 from trnprof.view.keys import TABS, keys_of
 from trnprof.view.palette import THEMES
 from trnprof.view.records import Hits
@@ -74,6 +89,7 @@ class TerminalApp(App[int]):
         self.inkwell = Inkwell(THEMES[0], depth)
         self.opener = opener
         self.memory = memory
+        self.arrivals: Arrivals | None = None
         self.shelf: Shelf | None = None
         self.scene: Scene | None = None
         self.picture: Picture | None = None
@@ -96,6 +112,7 @@ class TerminalApp(App[int]):
         self.beside(self._read)
         self._timer = self.set_interval(TICK, self.repaint)
         self.app_resume_signal.subscribe(self, lambda _: self.repaint(everything=True))
+        self.set_interval(EVERY_S, lambda: following.look(self))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             try:
@@ -112,10 +129,13 @@ class TerminalApp(App[int]):
     def _read(self) -> None:
         """Open the trace and paint it once, which fills every cache that the first key needs."""
         try:
-            several = [] if self.opener or not self.path.is_dir() else places.traces_at(self.path)
-            if several and several != [self.path]:
-                self.post_message(Shelved(Shelf(str(self.path), places.below(self.path))))
-                return
+            if not self.opener and places.holds_several(self.path):
+                self.arrivals = Arrivals(self.path)
+                self.arrivals.look()
+                if places.only_trace(self.path) is None:
+                    self.post_message(Shelved(following.shelf_of(self)))
+                    return
+                self.path = places.only_trace(self.path) or self.path
             session = self.opener() if self.opener else Session.open(self.path)
             if self.memory is not None:
                 places.remember(self.memory, self.path)
@@ -143,6 +163,9 @@ class TerminalApp(App[int]):
         self._timer.stop()
         self.shelf = message.shelf
         self.repaint()
+
+    def on_arrived(self, message: following.Arrived) -> None:
+        following.arrived(self, message)
 
     def on_failed(self, message: Failed) -> None:
         """A fault of the input is shown; any other ends the program and is told on the terminal that it leaves."""
@@ -263,9 +286,8 @@ class TerminalApp(App[int]):
         self.beside(self._read)
 
     def action_open(self) -> None:
-        """Those that were opened last, to choose from."""
-        known = places.recent(self.memory) if self.memory is not None else ()
-        self.shelf = Shelf("Recent traces", known)
+        """Those of the folder and those that were opened last, to choose from."""
+        self.shelf = following.shelf_of(self)
         self.repaint(everything=True)
 
     def do(self, action: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,26 +16,8 @@ from trnprof.view.records import Record
 
 MOST = 500
 """Traces that a folder lists."""
-MOST_FOLDERS = 2_000
-"""Folders that are looked into."""
 KEPT = 30
 """Traces that are remembered, the latest."""
-
-ENDINGS = (
-    ".json",
-    ".csv",
-    ".pftrace",
-    ".perfetto-trace",
-    ".trace",
-    ".zip",
-    ".tar",
-    ".tgz",
-    ".gz",
-    ".zst",
-    ".lz4",
-    ".bz2",
-)
-"""Of files that may be one; what a file is, its content says when it is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +33,25 @@ class Place(Record):
     """Since its last change, or since it was opened."""
 
 
-def below(folder: Path) -> tuple[Place, ...]:
-    """Directories with tables, then files that may be profiles, each in order of name."""
-    found = []
-    for path in _found(folder):
-        name = words.plain(str(path.relative_to(folder)) if path != folder else path.name, 200)
-        found.append(_place(path, name, _changed(path)))
-        if len(found) == MOST:
-            break
-    return tuple(found)
+def below(folder: Path, found: Iterable[Path]) -> tuple[Place, ...]:
+    """Traces that were found below a folder, in order of name."""
+    paths = sorted(found)[:MOST]
+    return tuple(_place(path, words.plain(str(path.relative_to(folder)), 200), _changed(path)) for path in paths)
 
 
-def traces_at(path: Path) -> list[Path]:
-    """The path, or the traces below it where it is a folder of several."""
-    if not path.is_dir():
-        return [path]
-    from trnprof.readers.files import trace_folder, trace_folders
+def holds_several(path: Path) -> bool:
+    """Whether a path is a folder of traces, of one or none yet too, and no trace itself."""
+    return path.is_dir() and only_trace(path) != path
+
+
+def only_trace(folder: Path) -> Path | None:
+    """The one directory with tables, here or below; the folder where its ranks are one trace; else None."""
+    from trnprof.readers.files import trace_folder
 
     try:
-        trace_folder(path)
+        return trace_folder(folder)
     except InputError:
-        return trace_folders(path) or [Path(place.path) for place in below(path)] or [path]
-    return [path]
-
-
-def _found(folder: Path) -> Iterator[Path]:
-    from trnprof.readers.files import trace_folders
-
-    whole = trace_folders(folder)
-    yield from whole
-    for looked, (top, names, files) in enumerate(os.walk(folder)):
-        here = Path(top)
-        if looked == MOST_FOLDERS:
-            return
-        names[:] = sorted(name for name in names if here / name not in whole and not name.startswith("."))
-        if here in whole:
-            names.clear()
-            continue
-        yield from (here / name for name in sorted(files) if name.lower().endswith(ENDINGS))
+        return None
 
 
 def _place(path: Path, name: str, since: float | None) -> Place:

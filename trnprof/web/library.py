@@ -14,7 +14,8 @@ from threading import Lock, Timer
 from sim.errors import InputError
 from trnprof.view import Session
 from trnprof.view import format as words
-from trnprof.view.places import Place, recent, remember, traces_at
+from trnprof.view.arrivals import Arrivals
+from trnprof.view.places import Place, holds_several, only_trace, recent, remember
 
 AFTERWARDS = 1.0
 """Seconds after which that is loaded which the first picture did without."""
@@ -58,14 +59,51 @@ class Library:
         """Names are never given twice: an address must not come to mean another trace."""
         self._sent: dict[str, weakref.finalize] = {}
         self.memory = memory
-        for path in map(Path, paths):
-            for each in traces_at(path):
-                self.paths[self._name(each)] = each
+        self._followed: list[Arrivals] = []
+        self.arrived: list[str] = []
+        """Names in the order in which they came or were written anew."""
         self._kept = kept
         self._code = code
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._lock = Lock()
         self._locks: defaultdict[str, Lock] = defaultdict(Lock)
+        for path in map(Path, paths):
+            self._serve(path)
+        self.look()
+
+    def _serve(self, path: Path) -> None:
+        """A trace; or what is in a folder and what will be."""
+        only: Path | None = path
+        if holds_several(path):
+            self._followed.append(Arrivals(path))
+            only = only_trace(path)
+        if only is not None:
+            self.paths[self._name(path)] = only
+
+    def look(self) -> None:
+        """Serve what has been written into the folders that are followed; at most once a second."""
+        for folder in self._followed:
+            for path in sorted(folder.look()):
+                self._arrive(path)
+
+    def _arrive(self, path: Path) -> None:
+        """Serve a trace under a name of its own, or anew under the one that it has."""
+        with self._lock:
+            name = next((name for name, served in self.paths.items() if served == path), "") or self._name(path)
+            for opened in [opened for opened in self._open if opened.partition(SUPPOSED)[0] == name]:
+                del self._open[opened]
+            self.paths.setdefault(name, path)
+            self.arrived.append(name)
+
+    @property
+    def followed(self) -> tuple[Path, ...]:
+        """Folders that are looked at again and again."""
+        return tuple(folder.folder for folder in self._followed)
+
+    @property
+    def waiting(self) -> int:
+        """Profiles in them that are not whole yet."""
+        return sum(folder.waiting for folder in self._followed)
 
     def _name(self, path: Path) -> str:
         stem = _UNSAFE.sub("-", path.stem or path.name).strip("-.") or "trace"

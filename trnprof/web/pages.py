@@ -118,7 +118,11 @@ def ways(library: Library, title: str = "Open a trace") -> list[Part]:
     parts: list[Part] = [html.H1(title)]
     if library.names:
         links = [html.A(name, href=link_to(name), className="link") for name in library.names[:MOST_NAMES]]
-        parts += [html.H3("Open here"), html.P(links, className="chips")]
+        parts += [html.H3("Open here"), html.P(links, className="chips", id="open-here")]
+    if library.followed:
+        folders = ", ".join(words.plain(str(folder), 120) for folder in library.followed) if library.local else ""
+        said = f"What is written into {folders or 'the folder of this server'} appears here once it is whole."
+        parts.append(html.P([said, " ", html.Span(id="waiting")], className="mid", role="status"))
     most = dim(f"a JSON, a Perfetto trace, or a zip or tar of a directory; up to {words.size(upload_limit())}")
     drop = html.Div([html.B("Drop a profile here"), html.Span(id="chosen-file"), most], className="drop", id="drop")
     parts += [html.H3("Send one"), drop, html.P(id="sending", role="status", className="mid")]

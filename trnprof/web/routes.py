@@ -28,6 +28,9 @@ MOST_TIME = 2**62
 MOST_HITS = 20_000
 """Rows of a search that the page marks; the count is of all."""
 
+MOST_ARRIVED = 20
+"""Arrivals that one answer names; the count is of all."""
+
 UPLOAD_MB = 2048
 PART = 1 << 20
 """Bytes of a file that are held at a time."""
@@ -53,6 +56,7 @@ def add_routes(server: Flask, library: Library) -> None:
         server.add_url_rule(f"/trace/<name>/{rule}", rule, _route(library, partial(act, jobs)), methods=methods)
     server.add_url_rule("/trace/<name>/pair", "pair", _route(library, partial(_pair, library)))
     server.add_url_rule("/palette.css", "palette", _palette)
+    server.add_url_rule("/arrivals", "arrivals", partial(_arrivals, library))
     server.add_url_rule("/open", "open", partial(_open, library), methods=["POST"])
     server.add_url_rule("/upload", "upload", partial(_upload, library), methods=["POST"])
     server.after_request(_compress)
@@ -227,6 +231,13 @@ def _open(library: Library) -> Response:
         return _json({"name": library.add(Path(path).expanduser())})
     except (TrnprofError, OSError, RuntimeError) as fault:
         return _json({"error": str(fault)}, 404)
+
+
+def _arrivals(library: Library) -> Response:
+    """What is served by now, and how often something came."""
+    library.look()
+    said = {"names": library.names, "arrived": library.arrived[-MOST_ARRIVED:], "count": len(library.arrived)}
+    return _json({**said, "waiting": library.waiting, "follows": bool(library.followed)})
 
 
 def _upload(library: Library) -> Response:

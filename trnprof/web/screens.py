@@ -259,7 +259,7 @@ def help_page() -> html.Div:
 def empty(library: Library) -> list[Part]:
     """What is missing, and the ways on."""
     box = [
-        *ways(library, "No trace is open"),
+        *ways(library, "Waiting for the first profile" if library.followed else "No trace is open"),
         html.H3("Or make one, without hardware"),
         html.Div([html.Code("trnprof demo"), dim("a sample kernel")], className="cmd"),
     ]
