@@ -39,6 +39,13 @@ LAID = [
     ("conv2d", (1, 300, 9, 9), (140, 300, 3, 3), {"stride": 2}),
     ("conv1d", (2, 130, 50), (30, 130, 3), {"padding": 1}),
 ]
+TRAINED = [
+    ((2, 5, 7, 9), (6, 5, 3, 3), {"padding": 1}),
+    ((1, 130, 12, 10), (140, 130, 3, 3), {"padding": 1, "stride": 2}),
+    ((3, 4, 9, 9), (8, 4, 1, 1), {}),
+    ((1, 3, 20, 140), (4, 3, 2, 3), {"stride": (2, 3), "padding": (0, 2), "dilation": (3, 1)}),
+    ((1, 6, 40, 40), (150, 6, 3, 3), {"padding": 1}),
+]
 DEPTHWISE = [
     ("depthwise_conv1d", (1, 130, 1200), (130, 4), {"padding": 3}),
     ("depthwise_conv1d", (2, 3, 4), (3, 4), {}),
@@ -81,6 +88,37 @@ def test_depthwise(name: str, shape: tuple, taps: tuple, scalars: dict, dtype: t
     x, weight = normal(*shape, dtype=dtype), normal(*taps, dtype=dtype, scale=np.prod(taps[1:]) ** -0.5)
     check(name, x, weight, normal(taps[0], dtype=dtype, seed=1), **scalars)
     check(name, x, weight, lnc=2, **scalars)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize(("shape", "taps", "scalars"), TRAINED, ids=str)
+def test_gradients(shape: tuple, taps: tuple, scalars: dict, dtype: type) -> None:
+    x, weight = normal(*shape, dtype=dtype), normal(*taps, dtype=dtype, scale=taps[0] ** -0.5)
+    out = sim.ops.operator("conv2d").reference(x, weight, **scalars)
+    dout = normal(*out.shape, dtype=dtype, seed=1)
+    terms = weight.size / taps[1]
+    allowed = TOLERANCE[np.dtype(dtype)] * max(1, terms**0.25)
+    check("conv2d_input_gradient", dout, weight, size=shape[2:], tolerance=allowed, **scalars)
+    allowed = TOLERANCE[np.dtype(dtype)] * max(1, (out.size / taps[0]) ** 0.5 / 8)
+    check("conv2d_weight_gradient", dout, x, taps=taps[2:], tolerance=allowed, **scalars)
+
+
+@pytest.mark.parametrize("scalars", [{"padding": 1}, {"stride": 2, "padding": (0, 1), "dilation": (1, 2)}], ids=str)
+def test_gradients_are_those_of_the_forward_pass(scalars: dict) -> None:
+    rng = np.random.default_rng(0)
+    x, step, weight, turn = (rng.standard_normal(shape) for shape in ((2, 3, 7, 8),) * 2 + ((4, 3, 3, 2),) * 2)
+    forward = sim.ops.operator("conv2d").reference
+    dout = rng.standard_normal(forward(x, weight, **scalars).shape)
+    dx = sim.ops.operator("conv2d_input_gradient").reference(dout, weight, size=(7, 8), **scalars)
+    dweight = sim.ops.operator("conv2d_weight_gradient").reference(dout, x, taps=(3, 2), **scalars)
+    assert np.sum(dx * step) == pytest.approx(np.sum(forward(step, weight, **scalars) * dout))
+    assert np.sum(dweight * turn) == pytest.approx(np.sum(forward(x, turn, **scalars) * dout))
+
+
+def test_gradients_on_two_cores() -> None:
+    x, weight, dout = normal(2, 20, 6, 6), normal(300, 20, 3, 3, scale=0.1), normal(2, 300, 6, 6, seed=1)
+    check("conv2d_input_gradient", dout, weight, size=(6, 6), padding=1, lnc=2, tolerance=1e-4)
+    check("conv2d_weight_gradient", dout, x, taps=(3, 3), padding=1, lnc=2, tolerance=1e-4)
 
 
 def test_two_cores_share_the_bands_of_an_image() -> None:

@@ -94,6 +94,40 @@ def depthwise_conv1d(
     return conv1d(x, weight[:, None], bias, stride, padding, dilation, x.shape[1])
 
 
+def conv2d_input_gradient(
+    dout: Array, weight: Array, size: tuple[int, int], stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1
+) -> Array:
+    """dout [N, O, H', W'], weight [O, C, kh, kw]: dx [N, C, H, W]"""
+    steps, pads, gaps = _pair(stride), _pair(padding), _pair(dilation)
+    back, taps = wide(dout), wide(weight)
+    reach = [max(size[at] + pads[at], (dout.shape[2 + at] - 1) * steps[at] + gaps[at] * (taps.shape[2 + at] - 1) + 1)
+             for at in range(2)]  # fmt: skip
+    padded = np.zeros((dout.shape[0], taps.shape[1], *reach))
+    for i, j in np.ndindex(*taps.shape[2:]):
+        padded[(..., *_seen((i, j), steps, gaps, dout.shape[2:]))] += np.einsum("nohw,oc->nchw", back, taps[:, :, i, j])
+    return padded[:, :, pads[0] : pads[0] + size[0], pads[1] : pads[1] + size[1]]
+
+
+def conv2d_weight_gradient(
+    dout: Array, x: Array, taps: tuple[int, int], stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1
+) -> Array:
+    """dout [N, O, H', W'], x [N, C, H, W]: dweight [O, C, kh, kw]"""
+    steps, pads, gaps = _pair(stride), _pair(padding), _pair(dilation)
+    padded = np.pad(wide(x), ((0, 0), (0, 0), (pads[0], pads[0]), (pads[1], pads[1])))
+    found = np.zeros((dout.shape[1], x.shape[1], *taps))
+    for i, j in np.ndindex(*taps):
+        seen = padded[(..., *_seen((i, j), steps, gaps, dout.shape[2:]))]
+        found[:, :, i, j] = np.einsum("nohw,nchw->oc", wide(dout), seen)
+    return found
+
+
+def _seen(tap: tuple[int, int], steps: Pair, gaps: Pair, size: Any) -> tuple[slice, slice]:
+    """Where one tap reads."""
+    first = [tap[at] * gaps[at] for at in range(2)]
+    rows, columns = (slice(first[at], first[at] + (size[at] - 1) * steps[at] + 1, steps[at]) for at in range(2))
+    return rows, columns
+
+
 def _pair(value: Pair) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[1])
 
@@ -165,12 +199,53 @@ class _Kind:
         return prod(out.shape) * (2 * channels * prod(taps) + (bias is not None))
 
 
+def _input_outputs(
+    dout: TensorSpec,
+    weight: TensorSpec,
+    size: tuple[int, int],
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+) -> tuple[TensorSpec, ...]:
+    name = "conv2d_input_gradient"
+    check_shape(name, "weight", weight, ("O", "C", "kh", "kw"))
+    expected = _size(name, size, weight.shape[2:], stride, padding, dilation)
+    check_shape(name, "dout", dout, ("N", weight.shape[0], *expected))
+    return (TensorSpec((dout.shape[0], weight.shape[1], *size), dout.dtype),)
+
+
+def _weight_outputs(
+    dout: TensorSpec, x: TensorSpec, taps: tuple[int, int], stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1
+) -> tuple[TensorSpec, ...]:
+    name = "conv2d_weight_gradient"
+    check_shape(name, "x", x, ("N", "C", "H", "W"))
+    expected = _size(name, x.shape[2:], taps, stride, padding, dilation)
+    check_shape(name, "dout", dout, (x.shape[0], "O", *expected))
+    return (TensorSpec((dout.shape[1], x.shape[1], *taps), dout.dtype),)
+
+
+def _input_flops(dout: TensorSpec, weight: TensorSpec, *_: Any, **__: Any) -> int:
+    """Two for each element of dout, channel and tap."""
+    return 2 * prod(dout.shape) * prod(weight.shape[1:])
+
+
+def _weight_flops(dout: TensorSpec, x: TensorSpec, taps: tuple[int, int], **_: Any) -> int:
+    return 2 * prod(dout.shape) * x.shape[1] * prod(taps)
+
+
+GRADIENTS = (
+    Operator("conv2d_input_gradient", "convolution.py", conv2d_input_gradient, _input_outputs, _input_flops),
+    Operator(
+        "conv2d_weight_gradient", "convolution_gradient.py", conv2d_weight_gradient, _weight_outputs, _weight_flops
+    ),
+)
 KINDS = (
     (conv1d, _Kind("conv1d", 1)),
     (conv2d, _Kind("conv2d", 2)),
     (depthwise_conv1d, _Kind("depthwise_conv1d", 1, depthwise=True)),
     (depthwise_conv2d, _Kind("depthwise_conv2d", 2, depthwise=True)),
 )
-OPERATORS = tuple(
-    Operator(kind.name, "convolution.py", reference, kind.outputs, kind.flops) for reference, kind in KINDS
+OPERATORS = (
+    *(Operator(kind.name, "convolution.py", reference, kind.outputs, kind.flops) for reference, kind in KINDS),
+    *GRADIENTS,
 )

@@ -79,6 +79,22 @@ def depthwise_conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1):
     return out
 
 
+@nki.jit
+def conv2d_input_gradient(dout, weight, size, stride=1, padding=0, dilation=1):
+    """Of conv2d(x [N, C, H, W], weight [O, C, kh, kw]): dx from dout [N, O, H', W'], for images of size (H, W).
+
+    It is a convolution itself: of dout, with zeros between its pixels where the stride is more than 1, and of the
+    weights as they lie, which have what is contracted now on the partitions, the last tap first.
+    """
+    filters = Filters(weight, 1, "IOHW")
+    gaps, pads = pair(dilation), pair(padding)
+    around = [gaps[at] * (filters.taps[at] - 1) - pads[at] for at in range(2)]
+    grid = Grid(dout.shape, filters.taps, 1, tuple(around), dilation, stride, size)
+    dx = nl.ndarray((dout.shape[0], weight.shape[1], *size), dtype=dout.dtype, buffer=nl.shared_hbm)
+    convolve(dx, dout, filters, None, grid)
+    return dx
+
+
 def pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
@@ -86,20 +102,22 @@ def pair(value):
 class Grid(nl.NKIObject):
     """Where the taps lie in the image, and the pieces that the result is made in.
 
-    size : of the result; piece : images, rows and columns of it that fill a bank of PSUM
+    apart : how far apart the pixels of the image are taken to be, with zeros between them
+    size  : of the result; piece : images, rows and columns of it, `most` pixels, that are made at once
     """
 
-    def __init__(self, shape, taps, stride, padding, dilation):
-        self.images, self.image, self.taps = shape[0], shape[2:], taps
+    def __init__(self, shape, taps, stride, padding, dilation, apart=1, size=None, most=BANK):
+        self.images, self.taps, self.apart = shape[0], taps, pair(apart)
+        self.image = [(shape[2 + at] - 1) * self.apart[at] + 1 for at in range(2)]
         self.stride, self.padding, self.dilation = pair(stride), pair(padding), pair(dilation)
-        self.size = [
+        self.size = size or [
             (self.image[at] + 2 * self.padding[at] - self.dilation[at] * (taps[at] - 1) - 1) // self.stride[at] + 1
             for at in range(2)
         ]
         rows, columns = self.size
-        width = even(columns, BANK, 1)
-        height = even(rows, max(1, BANK // width), 1) if width == columns else 1
-        together = max(1, min(self.images, BANK // (height * width))) if height == rows else 1
+        width = even(columns, most, 1)
+        height = even(rows, max(1, most // width), 1) if width == columns else 1
+        together = max(1, min(self.images, most // (height * width))) if height == rows else 1
         self.piece = (together, height, width)
 
     def needed(self, axis, piece):
@@ -114,6 +132,17 @@ class Grid(nl.NKIObject):
         """Where one tap reads, in a band that begins where the results do, for some of them."""
         first = piece.start * self.stride[axis] + number * self.dilation[axis]
         return slice(first, first + (length(piece) - 1) * self.stride[axis] + 1, self.stride[axis])
+
+    def held(self, axis, piece):
+        """Which pixels lie in a piece of the image."""
+        step = self.apart[axis]
+        return slice(-(-piece.start // step), max(-(-piece.start // step), (piece.stop - 1) // step + 1))
+
+    def places(self, axis, held, wanted):
+        """Where pixels go in a band that begins with what is wanted."""
+        step = self.apart[axis]
+        first = held.start * step - wanted.start
+        return slice(first, first + (length(held) - 1) * step + 1, step)
 
     def bands(self, room):
         """(images, rows, columns) of the result whose part of the image is on chip at once: `room` elements a row."""
@@ -211,7 +240,7 @@ def few_pixels(filters, grid, size):
     """Whether all pixels of the result fit into one stationary tile, with long runs of weights to stream past it."""
     pixels = grid.images * grid.size[0] * grid.size[1]
     seen = grid.images * grid.reach(0, grid.size[0]) * grid.reach(1, grid.size[1])
-    straight = not filters.turned and filters.outputs > ROWS
+    straight = not filters.turned and not filters.mirrored and filters.outputs > ROWS
     return straight and pixels <= ROWS and seen * size * len(filters.packs) <= IMAGE
 
 
@@ -287,26 +316,27 @@ class Image(nl.NKIObject):
         count = length(pack.channels)
         shape = (count * pack.copies, length(images), length(wanted[0]), length(wanted[1]))
         band_tile = nl.ndarray(shape, dtype=self.x.dtype, buffer=nl.sbuf)
-        source = self.x[images, pack.channels, inside[0], inside[1]].permute((1, 0, 2, 3))
-        whole = all([length(inside[at]) == length(wanted[at]) for at in range(2)])
-        if whole:
+        held = [self.grid.held(at, inside[at]) for at in range(2)]
+        source = self.x[images, pack.channels, held[0], held[1]].permute((1, 0, 2, 3))
+        if all([held[at].stop - held[at].start == length(wanted[at]) for at in range(2)]):
             nisa.dma_copy(dst=band_tile[0:count], src=source)
         else:
             # Rows come as one run, and are set apart on chip: rows of a padded band would be a descriptor each.
-            surround(band_tile[0:count], wanted, inside)
-            if all([length(each) > 0 for each in inside]):
+            surround(band_tile[0:count], wanted, inside, self.grid.apart)
+            if all([length(each) > 0 for each in held]):
                 run = nl.ndarray(source.shape, dtype=self.x.dtype, buffer=nl.sbuf)
                 nisa.dma_copy(dst=run, src=source)
-                places = [
-                    slice(inside[at].start - wanted[at].start, inside[at].stop - wanted[at].start) for at in range(2)
-                ]
-                nisa.tensor_copy(dst=band_tile[0:count, :, places[0], places[1]], src=run)
+                rows, columns = [self.grid.places(at, held[at], wanted[at]) for at in range(2)]
+                nisa.tensor_copy(dst=band_tile[0:count, :, rows, columns], src=run)
         pack.repeat(band_tile, self.grid)
         return band_tile
 
 
-def surround(band, wanted, inside):
-    """Zeros where a band lies outside of the image."""
+def surround(band, wanted, inside, apart):
+    """Zeros where a band lies outside of the image, or between its pixels."""
+    if apart != (1, 1):
+        nisa.memset(dst=band, value=0.0)
+        return
     before = [inside[at].start - wanted[at].start for at in range(2)]
     behind = [inside[at].stop - wanted[at].start for at in range(2)]
     outside = [

@@ -15,6 +15,7 @@ BANK_BYTES = 2048
 class Filters(nl.NKIObject):
     """The weights in HBM, and how they are cut.
 
+    layout  : OIHW, HWIO, or IOHW, whose taps are taken in reverse, as the gradient of a convolution needs them
     taps    : (kh, kw); outputs : all outputs
     joined  : groups that share a product
     packs   : of the channels of such groups
@@ -23,10 +24,13 @@ class Filters(nl.NKIObject):
     def __init__(self, weight, groups, layout):
         assert layout == "OIHW" or groups == 1, "weights in groups as OIHW"
         self.weight, self.groups, self.turned = weight, groups, layout == "OIHW"
-        if self.turned:
+        if layout == "IOHW":
+            self.each, self.outputs, self.taps = weight.shape[0], weight.shape[1], tuple(weight.shape[2:])
+        elif self.turned:
             self.outputs, self.each, self.taps = weight.shape[0], weight.shape[1], tuple(weight.shape[2:])
         else:
             self.outputs, self.each, self.taps = weight.shape[3], weight.shape[2], tuple(weight.shape[:2])
+        self.mirrored = layout == "IOHW"
         self.own = self.outputs // groups
         self.joined = max(1, min(groups, ROWS // self.each, ROWS // self.own)) if groups > 1 else 1
         self.packs = self.cut(slice(0, self.each * self.joined))
@@ -34,7 +38,10 @@ class Filters(nl.NKIObject):
 
     def cut(self, channels):
         """Packs of at most 128 channels."""
-        return [Pack(part, self.taps, self.joined > 1) for part in blocks(length(channels), ROWS, channels.start)]
+        return [
+            Pack(part, self.taps, self.joined > 1 or self.mirrored)
+            for part in blocks(length(channels), ROWS, channels.start)
+        ]
 
     def bytes_a_partition(self, outputs):
         steps = sum([len(pack.steps) for pack in self.packs])
@@ -60,6 +67,8 @@ class Filters(nl.NKIObject):
 
     def load(self, unit):
         """The packs of a unit with their weights on chip."""
+        if self.mirrored:
+            return [Standing(pack, self.mirror(pack, unit.outputs), unit) for pack in unit.packs]
         return [self.turn(unit, pack) if self.turned else self.straight(unit, pack) for pack in unit.packs]
 
     def straight(self, unit, pack):
@@ -78,6 +87,16 @@ class Filters(nl.NKIObject):
             first, wide = pack.steps[at], pack.width(pack.steps[at])
             place = standing[0 : wide * length(pack.channels), at - steps.start]
             nisa.dma_copy(dst=place, src=given[first : first + wide])
+        return standing
+
+    def mirror(self, pack, outputs):
+        """[channels, taps, outputs] of a weight [I, O, kh, kw], as it lies, with the last tap first."""
+        taps = self.taps[0] * self.taps[1]
+        lying = nl.ndarray((length(pack.channels), length(outputs), taps), dtype=self.weight.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=lying, src=self.weight[pack.channels, outputs].flatten_dims(2, 3))
+        standing = nl.ndarray((length(pack.channels), taps, length(outputs)), dtype=self.weight.dtype, buffer=nl.sbuf)
+        for tap in range(taps):
+            leave_psum(standing[:, tap], lying[:, :, taps - 1 - tap], tap)
         return standing
 
     def turn(self, unit, pack):
