@@ -144,14 +144,17 @@ class Grid(nl.NKIObject):
         first = held.start * step - wanted.start
         return slice(first, first + (length(held) - 1) * step + 1, step)
 
-    def bands(self, room):
-        """(images, rows, columns) of the result whose part of the image is on chip at once: `room` elements a row."""
+    def bands(self, room, count=BANDS):
+        """(images, rows, columns) of the result whose part of the image is on chip at once: at most `room` elements.
+
+        count : of bands at least, if there are as many pieces
+        """
         together, height, width = self.piece
         columns = self.size[1] if width == self.size[1] else max(1, COLUMNS // width) * width
         row = self.reach(1, columns)
         if height < self.size[0] or together < self.images:
             pieces = -(-self.size[0] // height) * -(-self.images // together)
-            wanted = -(-pieces // BANDS)
+            wanted = -(-pieces // count)
         else:
             wanted = 1
         if height < self.size[0]:

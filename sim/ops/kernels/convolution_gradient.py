@@ -15,7 +15,7 @@ from .filters import BANK_BYTES, Pack
 from .tiles import BANK, ROWS, blocks, even, itemsize, leave_psum, length, product, share
 
 KEPT = 65536  # bytes a partition of sums
-BAND = 16384  # bytes a partition of one band of the image, all channels
+BAND = 24576  # bytes a partition of one band of the image, all channels
 
 
 @nki.jit
@@ -42,21 +42,22 @@ def gradient_block(out, dout, x, outputs, channels, grid):
     plain = Grid(dout.shape, (1, 1), 1, 0, 1, most=ROWS)
     shape = (count, length(channels))
     sums = [nl.ndarray((length(one.channels), *shape), dtype=nl.float32, buffer=nl.sbuf) for one in given]
-    for number, band in enumerate(grid.bands(BAND // (itemsize(x.dtype) * max(len(packs), len(given))))):
+    for number, band in enumerate(grid.bands(BAND // (itemsize(x.dtype) * max(len(packs), len(given))), 1)):
         image, back = Image(x, [band], grid, 0), Image(dout, [band], plain, 0)
         seen = [image.get(band, pack) for pack in packs]
         came = [back.get(band, pack) for pack in given]
         pieces = pieces_of(band, grid)
-        turned = [turn(came, given, 0, piece, plain) for piece in pieces]
-        for tap in range(count):
-            moving = [turn(seen, packs, tap, piece, grid) for piece in pieces]
+        turned = [turn(came, given, slice(0, 1), piece, plain, at) for at, piece in enumerate(pieces)]
+        for taps in blocks(count, max(1, BANK // length(channels))):
+            moving = [turn(seen, packs, taps, piece, grid, at) for at, piece in enumerate(pieces)]
             for at, one in enumerate(given):
                 rows = slice(one.channels.start - outputs.start, one.channels.stop - outputs.start)
-                for bank in blocks(length(channels), BANK):
+                place = sums[at].flatten_dims(1, 2)[:, taps.start * length(channels) : taps.stop * length(channels)]
+                for bank in blocks(length(channels) * length(taps), BANK):
                     total = product(length(rows), length(bank))
                     for still, move in zip(turned, moving):
                         nisa.nc_matmul(dst=total, stationary=still[:, rows], moving=move[:, bank])
-                    add(sums[at][:, tap, bank], total, number == 0)
+                    add(place[:, bank], total, number == 0, at)
     for one, total in zip(given, sums):
         result = nl.ndarray((total.shape[0], length(channels), count), dtype=out.dtype, buffer=nl.sbuf)
         nisa.tensor_copy(dst=result, src=total.permute((0, 2, 1)))
@@ -74,27 +75,33 @@ def pieces_of(band, grid):
     ]
 
 
-def turn(bands, packs, tap, piece, grid):
-    """What a tap sees of a piece, pixels on the partitions, [pixels, channels of all packs]."""
+def turn(bands, packs, taps, piece, grid, parity):
+    """What some taps see of a piece, pixels on the partitions, [pixels, taps and channels of all packs]."""
     pixels = length(piece[0]) * length(piece[1]) * length(piece[2])
     width, dtype = sum([length(pack.channels) for pack in packs]), bands[0].dtype
-    result = nl.ndarray((pixels, width), dtype=dtype, buffer=nl.sbuf)
-    together = BANK_BYTES // (ROWS * itemsize(dtype))
-    for number, group in enumerate(blocks(len(packs), together)):
-        first = packs[group.start].channels.start
-        columns = packs[group.stop - 1].channels.stop - first
-        in_psum = nl.ndarray((pixels, columns), dtype=dtype, buffer=nl.psum)
-        for band, pack in zip(bands[group], packs[group]):
-            place = in_psum[:, pack.channels.start - first : pack.channels.stop - first]
-            nisa.nc_transpose(dst=place, data=pack.seen(band, tap, piece, grid), engine=nisa.engine.tensor)
-        start = first - packs[0].channels.start
-        leave_psum(result[:, start : start + columns], in_psum, tap + number)
+    result = nl.ndarray((pixels, length(taps) * width), dtype=dtype, buffer=nl.sbuf)
+    items = [(tap, at) for tap in range(taps.start, taps.stop) for at in range(len(packs))]
+    first = packs[0].channels.start
+    for number, group in enumerate(blocks(len(items), BANK_BYTES // (ROWS * itemsize(dtype)))):
+        columns = [column(packs[at].channels, first, (tap - taps.start) * width) for tap, at in items[group]]
+        start = columns[0].start
+        in_psum = nl.ndarray((pixels, columns[-1].stop - start), dtype=dtype, buffer=nl.psum)
+        for (tap, at), place in zip(items[group], columns):
+            seen = packs[at].seen(bands[at], tap, piece, grid)
+            target = in_psum[:, place.start - start : place.stop - start]
+            nisa.nc_transpose(dst=target, data=seen, engine=nisa.engine.tensor)
+        leave_psum(result[:, start : columns[-1].stop], in_psum, parity + number)
     return result
 
 
-def add(sums, total, begins):
+def column(channels, first, before):
+    """Where channels lie behind some columns."""
+    return slice(before + channels.start - first, before + channels.stop - first)
+
+
+def add(sums, total, begins, turn_of):
     """sums += total, or = total."""
     if begins:
-        nisa.tensor_copy(dst=sums, src=total)
+        leave_psum(sums, total, turn_of)
     else:
         nisa.tensor_tensor(dst=sums, data1=sums, data2=total, op=nl.add)
