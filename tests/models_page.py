@@ -36,6 +36,9 @@ WORK = {
     "denoise, 4 images": ("dit-xl-2", {"phase": "denoise", "batch": 4}),
     "transcribe 64 tokens": ("whisper-small", {"phase": "transcribe", "seq": 64}),
 }
+WIDER = {("gpt-oss-20b", "trn1"): 4}
+"""Cores of tensor parallelism where one chip is too small."""
+
 ONE_CORE = ("dit-xl-2", "whisper-small")
 """Small models that one logical core runs."""
 
@@ -51,9 +54,12 @@ FRONTIER = {"phase": "train", "batch": 28672, "seq": 8192, "tp": 32, "pp": 14, "
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--page", type=Path, default=PAGE)
-    page = parser.parse_args().page
-    text = page.read_text()
-    for name, made in (("devices", devices), ("turns", turns), ("misfits", misfits), ("frontier", frontier)):
+    parser.add_argument("--only", choices=TABLES, help="make one table anew")
+    args = parser.parse_args()
+    page, text = args.page, args.page.read_text()
+    for name, made in TABLES.items():
+        if args.only not in (None, name):
+            continue
         begin, end = BEGIN.format(name), END.format(name)
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
@@ -98,6 +104,8 @@ def devices() -> Iterator[tuple[str, ...]]:
     for work, (name, asked) in WORK.items():
         for chip in CHIP.values():
             machine = {key: value for key, value in chip.items() if key != "tp"} if name in ONE_CORE else chip
+            if (name, chip["device"]) in WIDER:
+                machine = machine | {"tp": WIDER[name, chip["device"]]}
             yield (work, *row(name, **asked, **machine))
     for machine in TRAINING.values():
         made = run("llama-3-8b", phase="train", seq=4096, zero=1, sp=True, recompute="selective", **machine)
@@ -172,6 +180,42 @@ def frontier() -> Iterator[tuple[str, ...]]:
             words.share((made.network_ps - use.exposed_ps) / step),
             f"{words.size(sum(made.held.values()))} of {words.size(made.room)}",
         )  # fmt: skip
+
+
+CSV = "aws-neuron-sdk, benchmarks/trn1/latency_data_decoder.csv"
+NXDI = "aws-neuron-sdk, nxd-inference/tutorials"
+MEASURED = (
+    ("llama-2-7b", "trn1", 32, 128, 8064, 13.32, 6.70, CSV),
+    ("llama-3-70b", "trn1", 32, 128, 1024, 53.2, 24.48, CSV),
+    ("llama-3-70b", "trn1", 32, 2048, 2048, 547.0, 26.2, CSV),
+    ("mistral-7b", "trn1", 32, 8192, 8192, 1322.9, 9.89, CSV),
+    ("llama-3-70b", "trn2", 64, 10000, 1500, 814.2, 19.6, f"{NXDI}/llama70b_perf_comparison.csv"),
+    ("llama-3.1-405b", "trn2", 64, 10000, 1500, 2442.0, 37.9, f"{NXDI}/llama405b_perf_comparison.csv"),
+)
+"""(model, device, cores, tokens in, tokens out, ms to the first token, ms a token, source), batch 1, bf16."""
+
+
+def measured() -> Iterator[tuple[str, ...]]:
+    """Published times of whole models; nothing was fitted to them."""
+    yield ("model", "machine", "tokens in, out", "first token: measured", "ours", "off by", "a token: measured", "ours",
+           "off by", "source")  # fmt: skip
+    for name, device, tp, given, made, first, each, source in MEASURED:
+        machine = {"device": device, "tp": tp, "lnc": 2 if device == "trn2" else 1}
+        prompt = run(name, phase="prefill", seq=given, **machine).latency_ps
+        step = run(name, phase="decode", context=given + made // 2, **machine).latency_ps
+        shown = [
+            text
+            for published, ours in ((first, prompt), (each, step))
+            for text in (
+                words.time(published * 1e9),
+                words.estimate(words.time(ours)),
+                words.percent(ours / (published * 1e9) - 1),
+            )
+        ]
+        yield (name, f"{device}, tp {tp}", f"{given}, {made}", *shown, source)
+
+
+TABLES = {"devices": devices, "turns": turns, "misfits": misfits, "measured": measured, "frontier": frontier}
 
 
 if __name__ == "__main__":

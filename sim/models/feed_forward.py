@@ -9,6 +9,10 @@ from sim.models.draft import QUICK, Draft
 from sim.models.graph import SIZES
 from sim.models.workload import Sharding, divided
 
+WIDEST = 12_288
+"""Hidden size up to which the kernel of a whole feed-forward part finds room on chip for more than `FEW` tokens."""
+FEW = 128
+
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
@@ -46,8 +50,13 @@ def _dense(
     held: int = 1,
     role: str = "weight",
 ) -> None:
-    """One kernel where the activations need not be kept, else one a product."""
-    if draft.workload.phase != "train" and draft.workload.dtype in QUICK and not part.bias:
+    """One kernel where the activations need not be kept and it has room for them, else one a product."""
+    if (
+        draft.workload.phase != "train"
+        and draft.workload.dtype in QUICK
+        and not part.bias
+        and (rows <= FEW or hidden <= WIDEST)
+    ):
         weights = [draft.weight(hidden, local, role=role)] * (2 if part.gated else 1)
         weights.append(draft.weight(local, hidden, role=role))
         operator = "gated_mlp" if part.gated else "mlp"
