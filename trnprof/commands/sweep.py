@@ -14,7 +14,8 @@ from trnprof.commands.streams import columns, emit, emit_json, say
 if TYPE_CHECKING:
     from trnprof.sweep import Specification, Swept
 
-SHOWN = 16
+SHOWN, BRIEF = 16, 8
+"""Lines of the front, and of other lists."""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -141,8 +142,8 @@ def _text(found: Swept, files: list[Path]) -> str:
     head += f", {words.count(len(found.failed))} without a time" if found.failed else ""
     parts = [head, _front(found)]
     if found.turns:
-        lines = [f"  {words.plain(turn_words(turn, found), 160)}" for turn in found.turns[:SHOWN]]
-        hidden = len(found.turns) - SHOWN
+        lines = [f"  {words.plain(turn_words(turn, found), 160)}" for turn in found.turns[:BRIEF]]
+        hidden = len(found.turns) - BRIEF
         parts.append("\n".join(["the bound turns", *lines, *([f"  {hidden} more on the page"] if hidden > 0 else [])]))
     parts += [f"{words.plain(name, 60)} changes no time" for name in found.idle]
     if found.failed:
@@ -170,6 +171,6 @@ def _failed(found: Swept) -> str:
     from trnprof.view import format as words
 
     counted = Counter(one.outcome.error for one in found.failed).most_common()
-    lines = [f"  {count} x {words.plain(error, 160)}" for error, count in counted[:SHOWN]]
-    hidden = len(counted) - SHOWN
+    lines = [f"  {count} x {words.plain(error, 160)}" for error, count in counted[:BRIEF]]
+    hidden = len(counted) - BRIEF
     return "\n".join(["without a time", *lines, *([f"  {hidden} more reasons on the page"] if hidden > 0 else [])])

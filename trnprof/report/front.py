@@ -16,7 +16,7 @@ from trnprof.view import sweeps as said
 if TYPE_CHECKING:
     from trnprof.sweep.record import Result, Swept
 
-WIDTH, HEIGHT = 1120.0, 400.0
+WIDTH, HEIGHT = 1120.0, 384.0
 PANES = ((88.0, 40.0, 540.0, 340.0), (648.0, 40.0, 1100.0, 340.0))
 """left, top, right, bottom"""
 BEST, OTHER = 6.5, 3.5
@@ -90,15 +90,21 @@ def _axes(plot: Plot, title: str) -> Iterator[Mark]:
     for value in ticks(plot.x):
         x = plot.across(value)
         yield Line(x, plot.top, x, plot.bottom, "line")
-        yield Text(x, plot.bottom + 16, words.time(value), 11, "text-3", "middle")
+        yield Text(x, plot.bottom + 16, _short(words.time(value)), 11, "text-3", "middle")
     for value in ticks(plot.y):
         y = plot.up(value)
         yield Line(plot.left, y, plot.right, y, "line")
-        yield Text(plot.left - 7, y + 4, words.digits(value), 11, "text-3", "end")
+        yield Text(plot.left - 7, y + 4, _short(words.digits(value)), 11, "text-3", "end")
     yield Line(plot.left, plot.bottom, plot.right, plot.bottom, "line-2")
     yield Line(plot.left, plot.top, plot.left, plot.bottom, "line-2")
     yield Text(plot.left, plot.top - 14, title, 12, "text-2")
     yield Text(plot.right, plot.bottom + 38, "latency", 12, "text-2", "end")
+
+
+def _short(text: str) -> str:
+    """`5.00 ms` as `5 ms`."""
+    number, space, unit = text.partition(words.NARROW)
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + space + unit
 
 
 def ticks(axis: Range) -> list[float]:

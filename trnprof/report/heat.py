@@ -22,8 +22,8 @@ WIDTH = 1120.0
 LEFT, RIGHT = 28.0, 16.0
 WIDEST, NARROWEST = 118.0, 5.0
 """Of a cell, px."""
-LEGIBLE = 76.0
-"""Width from which on a cell has words."""
+LEGIBLE, TIMED = 76.0, 56.0
+"""Widths from which on a cell has words, or its time alone."""
 HEIGHT = 38.0
 STRIP = 11.0
 """The part of a cell in full colour and hatch."""
@@ -41,14 +41,15 @@ def draw(swept: Swept, found: Maps, keys: Mapping[int, int]) -> Scene:
     cell = max(NARROWEST, min(WIDEST, (room - gutter) / len(found.columns)))
     width = gutter + cell * len(found.columns)
     beside = max(1, int((room + GAP) // (width + GAP)))
-    tall = (HEIGHT if cell >= LEGIBLE else min(HEIGHT, max(14.0, cell))) if found.up or cell < LEGIBLE else HEIGHT
-    height = 46 + tall * len(found.rows) + 26
-    marks: list[Mark] = [*_legend(LEFT, 18)]
+    tall = HEIGHT if cell >= LEGIBLE else 26.0 if cell >= TIMED else max(14.0, min(26.0, cell))
+    height = 46 + tall * len(found.rows) + 22
+    failed = any(one.outcome.bound is None for one in swept.results)
+    marks: list[Mark] = [*_legend(LEFT, 18, failed)]
     shown = found.maps[:MAPS]
     for place, one in enumerate(shown):
         left, top = LEFT + place % beside * (width + GAP), 34 + place // beside * height
         marks += _Map(swept, found, keys, (left + gutter, top + 46), (cell, tall)).draw(one)
-    bottom = 34 + -(-len(shown) // beside) * height
+    bottom = 34 + -(-len(shown) // beside) * height - 14
     if len(found.maps) > MAPS:
         marks.append(Text(LEFT, bottom + 12, f"{len(found.maps) - MAPS} more maps are not drawn", 11, "text-3"))
         bottom += 20
@@ -60,7 +61,7 @@ def _title(found: Maps) -> str:
     return found.up.title if found.up else ""
 
 
-def _legend(x: float, y: float) -> Iterator[Mark]:
+def _legend(x: float, y: float, failed: bool) -> Iterator[Mark]:
     for name in BOUNDS:
         corners = _corners(x, y - 10, 14, 12)
         yield Polygon(corners, name)
@@ -68,9 +69,10 @@ def _legend(x: float, y: float) -> Iterator[Mark]:
         title = words.bound_name(name)
         yield Text(x + 20, y, title, 11, "text-2")
         x += 20 + measure(title, 11) + 22
-    yield Polygon(_corners(x, y - 10, 14, 12), "bg", "line-2")
-    yield Line(x, y + 2, x + 14, y - 10, "line-2")
-    yield Text(x + 20, y, "failed", 11, "text-2")
+    if failed:
+        yield Polygon(_corners(x, y - 10, 14, 12), "bg", "line-2")
+        yield Line(x, y + 2, x + 14, y - 10, "line-2")
+        yield Text(x + 20, y, "failed", 11, "text-2")
 
 
 def _corners(x: float, y: float, width: float, height: float) -> tuple[tuple[float, float], ...]:
@@ -127,13 +129,15 @@ class _Map:
         marks: list[Mark] = []
         if bound is None:
             marks += [Polygon(inside, "bg", "line"), Line(x + 2, y + tall - 2, x + cell - 2, y + 2, "line-2")]
-        elif cell < LEGIBLE:
+        elif cell < TIMED:
             marks += [Polygon(inside, bound), *hatch(bound, inside)]
         else:
             strip = _corners(x + 0.5, y + 0.5, STRIP, tall - 1)
             marks += [Polygon(inside, bound, opacity=0.16), Polygon(strip, bound), *hatch(bound, strip)]
         if cell >= LEGIBLE:
             marks += self._words(one, x, y)
+        elif cell >= TIMED and one.fits:
+            marks.append(Text(x + STRIP + 3, y + tall / 2 + 4, words.time(one.outcome.latency_ps), 9.5, bold=one.best))
         return Group(tuple(marks), describe(self.swept, one), self.keys.get(one.number, 0))
 
     def _words(self, one: Result, x: float, y: float) -> Iterator[Mark]:

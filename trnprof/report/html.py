@@ -27,6 +27,7 @@ STYLE = """
 body { margin: 0; background: var(--bg); color: var(--text); font: 13px/18px FONT; }
 main { max-width: 1176px; margin: 0 auto; padding: 0 0 40px; }
 svg { display: block; width: 100%; height: auto; }
+h1 { font-size: 18px; margin: 28px 28px 0; }
 h2 { font-size: 14px; margin: 24px 28px 6px; }
 .scroll { overflow-x: auto; margin: 0 28px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
@@ -37,6 +38,7 @@ td.wide { white-space: normal; color: var(--text-2); }
 td.name { white-space: normal; overflow-wrap: anywhere; min-width: 12ch; }
 tr:hover td { background: var(--hover); }
 p { margin: 12px 28px; color: var(--text-2); max-width: 75ch; }
+p.under { margin-top: 4px; max-width: none; }
 .dot { cursor: default; }
 .dot:hover, .dot.on { stroke: var(--text); stroke-width: 2px; }
 @page { size: A4 landscape; margin: 12mm; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trnprof.report import front, heat
@@ -24,7 +25,7 @@ def to_html(swept: Swept) -> str:
     """The page as text."""
     best = swept.front
     keys = {one.number: key for key, one in enumerate(best, start=1)}
-    title = f"Sweep of {swept.specification.source}"
+    title = f"{Path(swept.specification.source).stem}: sweep"
     maps = said.maps(swept)
     parts = [_head(swept)]
     if best:
@@ -49,19 +50,21 @@ def _question(maps: said.Maps) -> str:
 
 def _head(swept: Swept) -> str:
     found = swept.specification
-    fixed = ", ".join(f"{name} {value}" for name, value in found.fixed.items() if name != found.subject)
-    subject = found.fixed.get(found.subject)
+    same = said.constant(swept)
+    fixed = ", ".join(f"{name} {value}" for name, value in same.items() if name != found.subject)
+    subject = same.get(found.subject)
     lines = [words.plural(len(swept.results), "point")]
     lines += [f"{words.count(len(swept.failed))} without a time"] if swept.failed else []
-    lines += [f"{found.subject} {subject}"] if subject is not None else []
+    lines += [f"{found.subject} {Path(str(subject)).name}"] if subject is not None else []
     lines += [fixed] if fixed else []
     lines += [f"{name} = {text}" for name, text in found.arguments.items()]
     text = escape(words.plain("; ".join(lines)))
-    return f"<p><strong>{escape(words.plain(found.source))}</strong>: {text}. ~ marks an estimate.</p>"
+    title = escape(words.plain(Path(found.source).stem))
+    return f'<h1>{title}</h1>\n<p class="under">{text}. ~ marks an estimate.</p>'
 
 
 def _note(swept: Swept) -> str:
-    works = [name for name in swept.specification.work if name not in swept.specification.fixed]
+    works = [name for name in swept.specification.work if name not in said.constant(swept)]
     of = f" of the same {words.listing(works)}" if works else ""
     text = f"A ring and a number: no other point{of} is as good in latency, throughput and cost at once."
     devices = {one.outcome.device for one in swept.results if one.fits}
@@ -76,14 +79,15 @@ def _front(swept: Swept) -> str:
     best = swept.front
     if not best:
         return ""
-    names = ("", "point", "latency", "throughput", said.cost_title(swept), "MFU", "MBU", "bound by", "HBM of a core")
+    names = ["", "point", "latency", "throughput", said.cost_title(swept), "MFU", "MBU", "bound by"]
+    names += ["HBM of a core"] if any(one.outcome.held_bytes for one in best) else []
     body = []
     for key, one in enumerate(best[:ROWS], start=1):
         point, time, rate, cost, bound, room = said.row_of(swept, one)
         use = (words.share(one.outcome.mfu), words.share(one.outcome.mbu))
         fields = (str(key), point, time, rate, cost, *use, bound, room)
-        body.append(row(fields, "td", f"row-{key}", {2, 3, 4, 5, 6}, {1: "name"}))
-    found = table(row(names, "th", numbers={2, 3, 4, 5, 6}), body)
+        body.append(row(fields[: len(names)], "td", f"row-{key}", {2, 3, 4, 5, 6}, {1: "name"}))
+    found = table(row(tuple(names), "th", numbers={2, 3, 4, 5, 6}), body)
     return f"<h2>The front</h2>\n{found}{_more(len(best))}"
 
 

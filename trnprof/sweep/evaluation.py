@@ -124,7 +124,7 @@ def _kernel(point: Point) -> Outcome:
         device=device.name,
         cores=lnc,
         chips=lnc / int(device["cores"]),
-        mfu=work.flops / (tensor.value * seconds) if tensor and seconds else None,
+        mfu=work.flops / (tensor.value * seconds) if work.flops and tensor and seconds else None,
         mbu=work.hbm_bytes / (memory.value * seconds) if memory and seconds else None,
         flops=work.flops,
         moved_bytes=work.hbm_bytes,

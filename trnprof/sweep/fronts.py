@@ -73,10 +73,11 @@ def said(axis: Axis, result: Result) -> str:
 
 
 def of(axis: Axis, parameters: Mapping[str, Value]) -> str:
-    return ", ".join(_word(parameters[name]) for name in axis.names)
+    return ", ".join(word(parameters[name]) for name in axis.names)
 
 
-def _word(value: Value) -> str:
+def word(value: Value) -> str:
+    """A value as a specification has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

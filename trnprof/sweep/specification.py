@@ -17,6 +17,7 @@ from sim.errors import InputError
 from sim.models import Sharding, Workload
 from sim.passes import PASSES
 from trnprof import whatif
+from trnprof.sweep.fronts import word
 from trnprof.sweep.record import Axis, Point, Specification, Value
 
 LARGEST = 1 << 20
@@ -28,7 +29,10 @@ OF_A_MODEL = ("model", *Workload.__slots__, *Sharding.__slots__, "device", "lnc"
 OF_A_KERNEL = ("kernel", "device", "lnc")
 TABLES = ("set", "grid", "together", "arguments", "price_per_hour", "page")
 WORK = ("model", "phase", "seq", "context", "steps", "recompute")
-"""What a model does; everything else is how. A kernel does what the shapes of its arguments say."""
+"""What a model does; everything else is how. A kernel does what the shapes of its arguments say.
+
+A machine that does not exist is compared with itself alone, so what-ifs count as work.
+"""
 NESTED = ("what_if", "pass")
 """Tables of parameters: `what_if.hbm_bw`."""
 FIELD = re.compile(r"\{(\w+)\}")
@@ -74,11 +78,7 @@ def points(specification: Specification) -> Iterator[Point]:
 
 
 def _filled(text: str, parameters: Mapping[str, Value]) -> str:
-    return FIELD.sub(lambda found: _word(parameters[found[1]]), text)
-
-
-def _word(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return FIELD.sub(lambda found: word(parameters[found[1]]), text)
 
 
 class _Reading:
@@ -182,7 +182,7 @@ class _Reading:
         table = self._table("arguments")
         if table and subject == "model":
             raise self.fault("a model has no [arguments]")
-        return {name: _word(self._plain(name, text)) for name, text in table.items()}
+        return {name: word(self._plain(name, text)) for name, text in table.items()}
 
     def _known(self, subject: str, names: Sequence[str], arguments: Mapping[str, str]) -> None:
         """Every parameter is one, and every `{name}` has a value."""
@@ -229,7 +229,9 @@ class _Reading:
             raise self.fault(f"[page] work = {said!r}", "a list of parameters that are given")
         shapes = " ".join(part for text in arguments.values() for part in SHAPE.findall(text))
         own = WORK if subject == "model" else FIELD.findall(shapes)
-        return tuple(name for name in names if name in (own if said is None else said))
+        if said is not None:
+            return tuple(name for name in names if name in said)
+        return tuple(name for name in names if name in own or name.startswith("what_if."))
 
     def _prices(self) -> dict[str, float]:
         sizes = {each.name.lower() for each in spec.instances()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trnprof.sweep.fronts import number, of, ordered
+from trnprof.sweep.fronts import number, of, ordered, word
 from trnprof.sweep.record import Axis, Result, Swept, Turn, Value
 from trnprof.view import format as words
 
@@ -33,9 +33,9 @@ class Maps:
 
 def maps(swept: Swept) -> Maps:
     """The grid as maps of two axes; those that the specification names, else the longest ones that have an order."""
-    axes = [axis for axis in swept.specification.axes if len(axis.values) > 1] or [swept.specification.axes[0]]
+    axes = moving(swept)
     across, up = _chosen(axes, swept)
-    rest = [axis for axis in swept.specification.axes if axis not in (across, up)]
+    rest = [axis for axis in axes if axis not in (across, up)]
     columns, rows = _values(across), _values(up) if up else ("",)
     found: dict[str, dict[tuple[str, str], Result]] = {}
     for one in swept.results:
@@ -47,6 +47,23 @@ def maps(swept: Swept) -> Maps:
         for title, cells in found.items()
     )
     return Maps(across, up, columns, rows, made)
+
+
+def moving(swept: Swept) -> list[Axis]:
+    """Axes of more than one value; the first where there is none."""
+    axes = swept.specification.axes
+    return [axis for axis in axes if len(axis.values) > 1] or [axes[0]]
+
+
+def constant(swept: Swept) -> dict[str, Value]:
+    """Parameters that are the same at every point."""
+    same = {
+        name: value
+        for axis in swept.specification.axes
+        if axis not in moving(swept)
+        for name, value in zip(axis.names, axis.values[0], strict=True)
+    }
+    return {**swept.specification.fixed, **same}
 
 
 def _chosen(axes: Sequence[Axis], swept: Swept) -> tuple[Axis, Axis | None]:
@@ -68,10 +85,8 @@ def _values(axis: Axis) -> tuple[str, ...]:
 
 def varying(swept: Swept, parameters: Mapping[str, Value]) -> str:
     """`tp 8, batch 16`: what sets a point apart from the others."""
-    parts = (
-        f"{name} {of(axis, parameters).split(', ')[place] if len(axis.names) > 1 else of(axis, parameters)}"
-        for axis in swept.specification.axes for place, name in enumerate(axis.names) if name in parameters
-    )  # fmt: skip
+    names = [name for axis in moving(swept) for name in axis.names if name in parameters]
+    parts = (f"{name} {word(parameters[name])}" for name in names)
     return ", ".join(parts)
 
 
