@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import asdict
 from functools import cache
-from io import StringIO
 from pathlib import Path
 
 from sim import spec
 from sim.errors import InputError, TrnprofError
-from trnprof.arguments import find_kernel
 from trnprof.sweep.evaluation import DEFAULT_DEVICE
+from trnprof.sweep.imported import files
 from trnprof.sweep.record import Outcome, Point
 
 FORMAT = 1
@@ -54,24 +50,23 @@ class Keys:
     """The content key of each point: parameters, what the files that it names hold, figures, and our own code."""
 
     def __init__(self) -> None:
-        self._files: dict[tuple[str, str], str] = {}
+        self._files: dict[str, str] = {}
 
     def __call__(self, point: Point) -> str:
         device = point.parameters.get("device", DEFAULT_DEVICE)
         said = (
             FORMAT, point.subject, sorted((name, repr(value)) for name, value in point.parameters.items()),
-            sorted(point.arguments.items()), _figures(str(device)), self._subject(point, str(device)),
+            sorted(point.arguments.items()), _figures(str(device)), self._subject(point),
             [_file(text.partition("@")[2]) for text in point.arguments.values() if "@" in text], sources(),
         )  # fmt: skip
         return hashlib.sha256(repr(said).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _subject(self, point: Point, device: str) -> str:
-        """A digest of the model's description, or of the kernel's file and what it imports from beside it."""
+    def _subject(self, point: Point) -> str:
+        """A digest of the model's description, or of the kernel's file and what it imports."""
         named = str(point.parameters[point.subject])
-        place = (named, device if point.subject == "kernel" else "")
-        if place not in self._files:
-            self._files[place] = _described(named) if point.subject == "model" else _coded(named, device)
-        return self._files[place]
+        if named not in self._files:
+            self._files[named] = _described(named) if point.subject == "model" else _coded(named)
+        return self._files[named]
 
 
 @cache
@@ -92,25 +87,11 @@ def _described(config: str) -> str:
         return str(fault)
 
 
-def _coded(target: str, device: str) -> str:
-    before = {*sys.modules}
-    try:
-        with redirect_stdout(StringIO()):
-            find_kernel(target, device)
-    except TrnprofError as fault:
-        return str(fault)
-    digest = hashlib.sha256()
-    for path in sorted({Path(target.partition("::")[0]).resolve(), *_imported(before)}):
-        digest.update(str(path).encode() + _file(str(path)).encode())
+def _coded(target: str) -> str:
+    digest = hashlib.sha256(target.rpartition("::")[2].encode())
+    for path in files(Path(target.partition("::")[0])):
+        digest.update(str(path).encode("utf-8", "surrogateescape") + _file(str(path)).encode())
     return digest.hexdigest()
-
-
-def _imported(before: set[str]) -> Iterator[Path]:
-    """Files of modules that loading a kernel has brought, other than of installed packages."""
-    for name in {*sys.modules} - before:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file and "site-packages" not in file and not file.startswith(sys.base_prefix):
-            yield Path(file).resolve()
 
 
 def _file(path: str) -> str:

@@ -271,5 +271,5 @@ class _Reading:
             head, _, rest = name.partition(".")
             for value in given if head == "what_if" else ():
                 for device in devices:
-                    whatif.changes(device, {rest: value})
+                    device.replace(whatif.changes(device, {rest: value})[0])
         return here
