@@ -24,6 +24,8 @@ LARGEST = 1 << 20
 """Bytes of a specification."""
 LONGEST = 10_000
 """Values of one axis."""
+MOST = 1_000_000
+"""Points that can be asked for."""
 
 OF_A_MODEL = ("model", *Workload.__slots__, *Sharding.__slots__, "device", "lnc", "fabric", "slow_chip", "slow_link")
 OF_A_KERNEL = ("kernel", "device", "lnc")
@@ -266,6 +268,8 @@ class _Reading:
         for axis in here.axes:
             for name, column in zip(axis.names, zip(*axis.values, strict=True), strict=True):
                 values[name] = {*column}
+        if here.size > MOST:
+            raise self.fault(f"{here.size} points; at most {MOST}")
         devices = [spec.device(name) for name in values.get("device", {"trn2"})]
         for name, given in values.items():
             head, _, rest = name.partition(".")
