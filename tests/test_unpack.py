@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 import tarfile
 import tracemalloc
 import zipfile
@@ -63,6 +64,8 @@ COMPRESSED = {
     "zstd": by_arrow("zstd"),
     "lz4": by_arrow("lz4"),
     "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "xz of two parts": lambda data: lzma.compress(data[:100]) + bytes(8) + lzma.compress(data[100:]),
     "gzip twice": lambda data: gzip.compress(gzip.compress(data)),
     "zip": lambda data: zipped(("out/profile.json", data)),
     "tar": lambda data: tarred(("profile.json", data)),
@@ -133,7 +136,8 @@ def test_an_archive_of_several_profiles_asks_which(tmp_path: Path) -> None:
 
 
 BOMBS = {
-    "gzip": lambda data: gzip.compress(data),
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
     "zstd": by_arrow("zstd"),
     "zip": lambda data: zipped(("profile.json", data)),
     "tar.gz": lambda data: gzip.compress(tarred(("profile.json", data))),
@@ -248,3 +252,10 @@ def test_events_behind_a_long_preamble_are_found(tmp_path: Path) -> None:
 def test_json_that_breaks_off_is_told_with_its_place(text: str, place: str) -> None:
     with pytest.raises(InputError, match=place):
         read_legacy(text.encode(), "p")
+
+
+def test_an_xz_file_that_asks_for_gigabytes_to_be_unpacked_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "greedy.xz"
+    path.write_bytes(lzma.compress(PROFILE, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 256 << 20}]))
+    with pytest.raises(InputError, match="xz data is damaged or cut off: Memory usage limit"):
+        readers.open(path)

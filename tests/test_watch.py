@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import lzma
 import os
 import shutil
 import threading
@@ -47,6 +48,7 @@ FILES = {
     "kineto.json": timelines.dumped(timelines.kineto()),
     "kineto.json.gz": gzip.compress(timelines.dumped(timelines.kineto())),
     "profile.json.bz2": bz2.compress(PROFILE),
+    "profile.json.xz": lzma.compress(PROFILE),
     "sdk.pftrace": timelines.sdk(),
     "slices.csv": b"name,start_us,end_us\na,1,2\nb,2,3\n",
     "both.zip": zipped(("profile.json", PROFILE)),

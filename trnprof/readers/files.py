@@ -28,7 +28,7 @@ from trnprof.readers.parquet import TABLE_FILE
 
 SUPPORTED = (
     "a trace directory, Neuron Explorer Parquet or CSV, a neuron-profile JSON or summary, a Chrome or Perfetto trace, "
-    "CSV with --columns; compressed (gzip, zstd, lz4, bzip2) or in a zip or tar archive"
+    "CSV with --columns; compressed (gzip, zstd, lz4, bzip2, xz) or in a zip or tar archive"
 )
 
 _DEPTH = 5

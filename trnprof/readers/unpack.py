@@ -10,6 +10,7 @@ import atexit
 import bz2
 import gzip
 import io
+import lzma
 import os
 import shutil
 import tarfile
@@ -30,6 +31,8 @@ LIMIT = 8 << 30
 SMALL = 256 << 20
 EXPANSION = 250
 MEMBERS = 100_000
+_XZ_MEMORY = 128 << 20
+"""`xz -9` takes 65 MiB to unpack."""
 _LAYERS = 3
 """Compression within compression: a .gz in a .tar.gz."""
 
@@ -46,16 +49,48 @@ def _lz4(file: IO[bytes]) -> IO[bytes]:
     return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "lz4")
 
 
+class _Xz(io.RawIOBase):
+    """Unpacks xz with a bound on the memory that its dictionary may take: a header can ask for 4 GiB."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._undo = self._anew()
+
+    @staticmethod
+    def _anew() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+    def read(self, size: int = CHUNK) -> bytes:
+        while True:
+            if self._undo.eof:
+                # Files may be several streams, one behind the other, padded with zeros.
+                more = (self._undo.unused_data or self._file.read(CHUNK)).lstrip(b"\0")
+                if not more:
+                    return b""
+                self._undo = self._anew()
+            else:
+                more = self._file.read(CHUNK) if self._undo.needs_input else b""
+                if not more and self._undo.needs_input:
+                    raise EOFError("it ends before its end")
+            try:
+                data = self._undo.decompress(more, size)
+            except lzma.LZMAError as fault:
+                raise ValueError(str(fault)) from None
+            if data:
+                return data
+
+
 CODECS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
     b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
     b"\x04\x22\x4d\x18": ("lz4", _lz4),
     b"BZh": ("bzip2", lambda file: bz2.BZ2File(file)),
+    b"\xfd7zXZ\x00": ("xz", _Xz),
 }
 """By their first bytes: what people call a compression, and what undoes it."""
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-REFUSED = {b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz-compressed", b"Rar!": "a rar archive"}
+REFUSED = {b"7z\xbc\xaf": "a 7z archive", b"Rar!": "a rar archive"}
 
 
 class Source:
