@@ -266,7 +266,7 @@ FAMILIES = {
     "unet": ({"_class_name": "UNet2DConditionModel", "block_out_channels": [64, 128], "layers_per_block": 1,
               "cross_attention_dim": 64, "attention_head_dim": 2, "sample_size": 16,
               "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"]}, "denoise"),
-    "autoencoder": ({"_class_name": "AutoencoderKL", "block_out_channels": [64, 512], "layers_per_block": 1,
+    "autoencoder": ({"_class_name": "AutoencoderKL", "block_out_channels": [64, 640], "layers_per_block": 1,
                      "sample_size": 32}, "decode"),
     "mamba": ({"model_type": "mamba", "hidden_size": 128, "num_hidden_layers": 2, "vocab_size": 500}, "decode"),
 }  # fmt: skip

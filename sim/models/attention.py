@@ -9,7 +9,7 @@ from sim.models.draft import PAGE, Draft, pages
 from sim.models.graph import SIZES, Operand
 from sim.models.workload import Sharding, divided
 
-WIDEST = 256
+WIDEST = 512
 """Values of a head that the kernels for attention take."""
 
 
