@@ -16,6 +16,9 @@ from sim.models import Sharding, Workload, read
 from sim.models.config import LARGEST
 from sim.models.feed_forward import FeedForward, routed
 from sim.models.graph import Graph
+from trnprof.models.setting import setting
+
+SAMPLES = Path(__file__).parents[1] / "traces" / "models"
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "traces" / "models"
@@ -256,3 +259,17 @@ def test_any_change_of_any_field_gives_a_graph_or_an_error_of_ours(data: st.Data
     with contextlib.suppress(TrnprofError):
         model = read(description)
         assert model.graph(Workload(model.phases[0], seq=64), Sharding()).weight_bytes > 0
+
+
+def test_a_learned_table_of_positions_limits_the_tokens() -> None:
+    whisper, bert, gpt2 = "whisper-small.json", "bert-base.json", "gpt3-175b.json"
+    assert setting(SAMPLES / whisper, "transcribe").workload.seq == 448
+    assert setting(SAMPLES / bert, "encode").workload.seq == 512
+    assert setting(SAMPLES / gpt2, "decode").workload.context == 2047
+    for name, phase, asked in (
+        (whisper, "transcribe", {"seq": 449}),
+        (bert, "encode", {"seq": 513}),
+        (gpt2, "decode", {"context": 2048}),
+    ):
+        with pytest.raises(InputError, match=r"=(449|513|2048): .* has (448|512|2048) positions"):
+            setting(SAMPLES / name, phase, **asked)

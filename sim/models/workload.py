@@ -58,6 +58,11 @@ class Workload:
         return sum(self.acceptance**number for number in range(self.draft + 1))
 
     @property
+    def length(self) -> int:
+        """Most tokens that a sequence has in the end."""
+        return self.context + self.draft + 1 if self.phase == "decode" else self.seq
+
+    @property
     def element(self) -> int:
         """Bytes of a number."""
         return SIZES[self.dtype]

@@ -57,9 +57,10 @@ def declare(parser: ArgumentParser) -> None:
 def _declare_workload(parser: ArgumentParser) -> None:
     natural = arguments.natural
     parser.add_argument("--batch", type=natural, default=1, metavar="N", help="sequences or images of all cores (1)")
-    parser.add_argument("--seq", type=natural, default=2048, metavar="N", help="tokens of a prompt or sequence (2048)")
-    help_ = "tokens that a decoder has before it (2048)"
-    parser.add_argument("--context", type=natural, default=2048, metavar="N", help=help_)
+    help_ = "tokens of a prompt or sequence (2048, or as many as the model has positions)"
+    parser.add_argument("--seq", type=natural, metavar="N", help=help_)
+    help_ = "tokens that a decoder has before it (2048, likewise)"
+    parser.add_argument("--context", type=natural, metavar="N", help=help_)
     parser.add_argument("--draft", type=natural, default=0, metavar="N", help="tokens guessed ahead of a decoder (0)")
     help_ = "share of the guessed tokens that turn out right (1)"
     parser.add_argument("--acceptance", type=float, default=1.0, metavar="F", help=help_)
@@ -83,7 +84,7 @@ def execute(args: Namespace) -> None:
     from trnprof.models import run_model
 
     names = [name for name in vars(args) if name in ASKED or name in SIZES]
-    asked = {name: getattr(args, name) for name in names}
+    asked = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.search:
         asked |= _searched(args, asked)
     with _progress(args.json) as watch:

@@ -87,7 +87,7 @@ def setting(
         raise InputError(f"{', '.join(strange)}: no such setting of a model")
     if more.get("dtype") == "fp8":
         more["dtype"] = FP8
-    workload, sharding = Workload(phase, **more), Sharding(**shards)
+    sharding = Sharding(**shards)
     target = spec.device(device)
     if not target.emulated:
         raise UnsupportedError(f"{target.title} has no timing model", remedy="only its roofline is known")
@@ -99,4 +99,20 @@ def setting(
         raise InputError(f"fabric={fabric}: it joins other chips than {target.name}")
     model = config if hasattr(config, "graph") else read(config)
     check_phase(model, phase)
+    workload = _workload(model, phase, more)
     return Setting(model, workload, sharding, target, lnc, fabric, slow_link)
+
+
+def _workload(model: Model, phase: str, asked: dict[str, Any]) -> Workload:
+    """As asked; what is left open is as long as a learned table of positions allows."""
+    positions = getattr(model, "positions", 0)
+    if not positions:
+        return Workload(phase, **asked)
+    usual = Workload(phase)
+    free = positions - asked.get("draft", 0) - 1
+    defaults = {"seq": min(usual.seq, positions), "context": max(1, min(usual.context, free))}
+    workload = Workload(phase, **defaults | asked)
+    if workload.length > positions and not getattr(model, "patches", 0):
+        name = "context" if phase == "decode" else "seq"
+        raise InputError(f"{name}={getattr(workload, name)}: {model.name} has {positions} positions")
+    return workload
