@@ -574,6 +574,10 @@ def test_it_works_at_400_pixels(screen):
     tab.until("trnprof.timeline.chosen")
     assert tab.value("document.querySelector('.panel').getBoundingClientRect().top") > 300, "the panel is a sheet below"
     assert tab.value("trnprof.timeline.w") > 340
+    tab.page.click(".thumbs [aria-label='commands']")
+    tab.page.click("#commands li:has-text('colour by opcode')")
+    tab.page.wait_for_selector("#legend button:has-text('MATMUL')")
+    assert tab.value("document.documentElement.scrollWidth") <= 400
 
 
 def test_everything_is_reached_by_keyboard(screen):
@@ -704,7 +708,9 @@ def test_a_what_if_that_cannot_be_read_says_so_and_a_running_one_is_cancelled(sc
     assert tab.page.is_hidden("#wish-cancel")
 
 
-@pytest.mark.parametrize("state", ["#tab=advice", "#tab=path", "#tab=memory", "#page=whatif", "#page=compare"])
+@pytest.mark.parametrize(
+    "state", ["#tab=advice", "#tab=path", "#tab=memory", "#page=whatif", "#page=compare", "#page=listing", "#page=open"]
+)
 def test_every_panel_and_page_fits_400_pixels(screen, state):
     tab = screen(f"?trace=sample{state}", width=400, height=800)
     tab.page.wait_for_timeout(500)

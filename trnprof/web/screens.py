@@ -33,6 +33,7 @@ _THUMBS = (
     ("fit", "home"),
     ("◂", "previous"),
     ("▸", "next"),
+    ("⋯", "commands"),
 )
 
 LABEL = (
