@@ -40,7 +40,8 @@ class Builder:
 
     def map(self, kind: str, *operands: Value | Number, dtype: str | None = None) -> Value:
         """A function of each element; comparisons give truth values, all else what the first tensor is."""
-        like = next(one.dtype for one in operands if isinstance(one, Value))
+        chosen = operands[1:] if kind == "select" else operands
+        like = next((one.dtype for one in chosen if isinstance(one, Value)), dtype)
         values = [self.lifted(one, like) for one in operands]
         if dtype is None:
             dtype = "bool" if kind in COMPARISONS else values[1].dtype if kind == "select" else like

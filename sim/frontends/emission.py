@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from sim.frontends.graph import Loop, Step, Steps, View
-from sim.frontends.ir import UNSUPPORTED, Node, Program, Value
+from sim.frontends.ir import NUMPY, UNSUPPORTED, Node, Program, Value
 from sim.models.graph import Operand, Operation
 
-WHOLE = "whole"
+WRAPPED = ("add", "sub", "mul", "neg")
+"""Of whole numbers only an expression says that they wrap around."""
 COPIED = ("expand", "slice", "reverse")
 """Views of which the elements do not lie in a row: an operator that wants them so has them copied first."""
 
@@ -119,8 +120,10 @@ def _operator(emitter: Emitter, node: Node) -> None:
 
 
 def _unsupported(emitter: Emitter, node: Node) -> None:
+    """Under its own name, with those of its inputs that the device has."""
     name = node.attributes["name"]
-    emitter.call(name, name, [emitter.whole(value) for value in node.inputs], *node.outputs)
+    known = [emitter.whole(value) for value in node.inputs if value.dtype in NUMPY]
+    emitter.call(name, name, known, *node.outputs)
 
 
 def _rows(emitter: Emitter, node: Node) -> None:
@@ -224,7 +227,9 @@ def _simple(steps: tuple, tensors: int) -> tuple[str, dict[str, Any]] | None:
 
     if len(steps) > 1:
         return None
-    kind, _, *operands = steps[0]
+    kind, form, *operands = steps[0]
+    if form != "fp32" and kind in WRAPPED:
+        return None
     if kind in UNARY and operands == [0]:
         return kind, {"kind": kind}
     if kind in BINARY and operands == [0, 1] and tensors == 2:

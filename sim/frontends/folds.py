@@ -18,6 +18,8 @@ LOWEST = {"max": float("-inf"), "min": float("inf")}
 
 def product(b: Builder, x: Value, axis: int) -> Value:
     """Halves of an axis times each other until one element is left, which stays."""
+    if not x.rank:
+        return x
     axis %= x.rank
     while x.shape[axis] > 1:
         size = x.shape[axis]

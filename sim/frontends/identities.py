@@ -9,12 +9,15 @@ from sim.frontends.builder import Builder
 from sim.frontends.ir import Value
 
 Rule = Callable[..., Value]
+TURN = 6.28125
 
 
 def sine(b: Builder, x: Value) -> Value:
     """Within [-π, π], where the Scalar Engine knows it."""
     turns = b.map("round", b.map("mul", x, 1 / (2 * pi)))
-    return b.map("sin", b.map("sub", x, b.map("mul", turns, 2 * pi)))
+    # A whole turn in two parts, of which the first times a whole number is exact (Cody and Waite).
+    rough = b.map("sub", x, b.map("mul", turns, TURN))
+    return b.map("sin", b.map("sub", rough, b.map("mul", turns, 2 * pi - TURN)))
 
 
 def cosine(b: Builder, x: Value) -> Value:

@@ -48,7 +48,8 @@ def prepared(program: Program) -> Program:
     simplify = rewriting.simplify
     program = Program(program.inputs, tuple(map(_inside, program.nodes)), program.outputs)
     found = rewriting.find_activations(rewriting.find_norms(simplify(program)))
-    found = simplify(expand(rewriting.find_attention(simplify(found))))
+    found = rewriting.share_heads(simplify(rewriting.find_attention(simplify(found))))
+    found = simplify(expand(found))
     return rewriting.join_elementwise(simplify(rewriting.join_products(found)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def walk(steps: Steps, inputs: Sequence[Array], compute: Compute) -> tuple[Array
 
 def _done(step: Step, inputs: Sequence[Array], compute: Compute) -> Sequence[Array]:
     if isinstance(step.does, View):
-        return (VIEWS[step.does.kind](*inputs, **step.does.arguments),)
+        return (VIEWS[step.does.kind](*inputs, **_numpy(step.does.arguments)),)
     if isinstance(step.does, Loop):
         carried = tuple(inputs)
         for _ in range(step.does.trips):
@@ -72,7 +72,7 @@ def by_reference(operation: Operation, inputs: Sequence[Array]) -> tuple[Array, 
     from sim.ops import operator
     from sim.ops.operator import specs
 
-    found, scalars = operator(operation.operator), _scalars(operation)
+    found, scalars = operator(operation.operator), _numpy(operation.scalars)
     promised = found.outputs(*specs(tuple(inputs)), **scalars)
     made = found.reference(*inputs, **scalars)
     made = made if isinstance(made, tuple) else (made,)
@@ -83,7 +83,8 @@ def by_reference(operation: Operation, inputs: Sequence[Array]) -> tuple[Array, 
 def rounded(value: Array, dtype: np.dtype) -> Array:
     """In another format as the hardware rounds, but for whole numbers of more than 24 bits, which stay exact."""
     if dtype.kind not in "iu":
-        return dtypes.cast(value, dtype)
+        with np.errstate(all="ignore"):
+            return dtypes.cast(value, dtype)
     limits = np.iinfo(dtype)
     return np.nan_to_num(np.clip(np.rint(value), limits.min, limits.max)).astype(dtype)
 
@@ -94,11 +95,11 @@ def _with_kernel(device: str) -> Compute:
     def compute(operation: Operation, inputs: Sequence[Array]) -> tuple[Array, ...]:
         # A kernel may write into what it is given.
         own = [np.array(value) for value in inputs]
-        return launch(operation.operator, *own, device=device, **_scalars(operation)).outputs
+        return launch(operation.operator, *own, device=device, **_numpy(operation.scalars)).outputs
 
     return compute
 
 
-def _scalars(operation: Operation) -> dict[str, Any]:
-    """Formats by their NumPy names."""
-    return {name: NUMPY.get(value, value) if name == "dtype" else value for name, value in operation.scalars.items()}
+def _numpy(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Formats as NumPy's."""
+    return {name: NUMPY.get(value, value) if name == "dtype" else value for name, value in arguments.items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,18 @@ WHOLE = (
 )  # fmt: skip
 """What PyTorch would take apart, and has a rule here."""
 
+UNDIVIDED = ("linear", "matmul", "scaled_dot_product_attention")
+"""The same, of a forward pass alone."""
+
 
 def trace(module: torch.nn.Module, inputs: Sequence[Any]) -> FrameworkGraph:
     """The graph of a module's forward pass over example inputs."""
     try:
-        program = torch.export.export(module, tuple(inputs), strict=False).run_decompositions()
+        table = torch.export.default_decompositions()
+        for name in UNDIVIDED:
+            table.pop(getattr(torch.ops.aten, name).default)
+        with _quiet():
+            program = torch.export.export(module, tuple(inputs), strict=False).run_decompositions(table)
     except Exception as error:
         raise _refused(module, error) from error
     reader = Reader()
@@ -33,9 +42,13 @@ def trace(module: torch.nn.Module, inputs: Sequence[Any]) -> FrameworkGraph:
     held = {**dict(program.state_dict), **program.constants}
     for spec in program.graph_signature.input_specs:
         kind = spec.kind.name
-        if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
-            reader.roles[spec.arg.name] = "weight" if kind == "PARAMETER" else "index"
-            _keep(weights, spec.arg.name, held[spec.target])
+        if kind == "PARAMETER":
+            reader.roles[spec.arg.name] = "weight"
+            reader.names[spec.arg.name] = spec.target
+            _keep(weights, spec.target, held[spec.target])
+        elif kind in ("BUFFER", "CONSTANT_TENSOR"):
+            reader.roles[spec.arg.name] = "index"
+            _keep(reader.known, spec.arg.name, held[spec.target])
     made = reader.read(program.graph_module)
     asked = program.graph_signature.output_specs
     returned = [at for at, spec in enumerate(asked) if spec.kind.name == "USER_OUTPUT"]
@@ -49,29 +62,44 @@ def trace_backward(
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     trained = [name for name, one in module.named_parameters() if one.requires_grad]
 
-    def step(tensors: dict[str, torch.Tensor], given: tuple) -> tuple:
-        out = torch.func.functional_call(module, tensors, given)
-        value = loss(out) if loss else sum(one.sum() for one in flat(out) if torch.is_tensor(one))
-        return value, *torch.autograd.grad(value, [tensors[name] for name in trained], allow_unused=True)
+    def valued(tensors: dict[str, torch.Tensor], rest: dict[str, torch.Tensor], given: tuple) -> torch.Tensor:
+        out = torch.func.functional_call(module, {**tensors, **rest}, given)
+        return loss(out) if loss else sum(one.sum() for one in flat(out) if torch.is_tensor(one))
 
-    leaves = {name: one.detach().requires_grad_(name in trained) for name, one in held.items()}
+    def step(tensors: dict[str, torch.Tensor], rest: dict[str, torch.Tensor], given: tuple) -> tuple:
+        gradients, value = torch.func.grad_and_value(valued)(tensors, rest, given)
+        return value, *(gradients[name] for name in trained)
+
+    leaves = {name: held[name].detach() for name in trained}
+    rest = {name: one.detach() for name, one in held.items() if name not in leaves}
+    table = {**torch._decomp.core_aten_decompositions()}
+    for name in WHOLE:
+        table.pop(getattr(torch.ops.aten, name).default, None)
     try:
-        table = dict(torch._decomp.core_aten_decompositions())
-        for name in WHOLE:
-            table.pop(getattr(torch.ops.aten, name).default, None)
-        made = make_fx(step, decomposition_table=table, tracing_mode="fake")(leaves, tuple(inputs))
+        with _quiet():
+            pure = torch.func.functionalize(step)
+            made = make_fx(pure, decomposition_table=table, tracing_mode="fake")(leaves, rest, tuple(inputs))
     except Exception as error:
         raise _refused(module, error) from error
     reader = Reader()
     weights: dict[str, np.ndarray] = {}
     asked = [node for node in made.graph.nodes if node.op == "placeholder"]
-    for node, name in zip(asked, held):
+    names = (*leaves, *rest)
+    for node, name in zip(asked, names):
         reader.roles[node.name] = "weight" if name in trained else "index"
         reader.names[node.name] = name
         _keep(weights, name, held[name])
-    _place(made, dict(zip((node.name for node in asked), held)))
+    _place(made, dict(zip((node.name for node in asked), names)))
     program = reader.read(made)
     return lower(f"{type(module).__name__} with gradients", program, weights, ["loss", *trained])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch warns of what it does itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _place(made: torch.fx.GraphModule, names: dict[str, str]) -> None:

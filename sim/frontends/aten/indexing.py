@@ -12,6 +12,8 @@ from sim.frontends.builder import Builder
 from sim.frontends.ir import Value
 from sim.frontends.scattering import positive, put, scattered, take
 
+FOLDS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul"}
+
 
 def embedding(b: Builder, specs: list, table: Value, ids: Value, *_: Any) -> Value:
     rows = b.gather(table, b.reshape(ids, (ids.size,)))
@@ -57,7 +59,7 @@ def scatter(kind: str) -> Callable[..., Value]:
     def rule(
         b: Builder, specs: list, x: Value, dim: int, numbers: Value, src: Any, reduce: str = "", **more: Any
     ) -> Value:
-        how = kind or {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce, "")
+        how = FOLDS.get(reduce, "") if reduce or not kind else kind
         if not how or more.get("include_self") is False:
             return b.unsupported(b.source, f"reduce {reduce or '?'}", [x, numbers], (x.shape, x.dtype))
         if not isinstance(src, Value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,11 +23,13 @@ DTYPES = {
 """64-bit numbers become 32-bit ones, as the device has no others."""
 
 ATEN = "aten."
+STRANGE = "strange"
+"""What stands for the dtype of a tensor that the device does not have."""
 DEEP = 8
 """Decompositions inside each other."""
 
 RANDOM = ("rand", "randn", "randperm", "native_dropout", "bernoulli", "normal", "uniform", "randint", "multinomial")
-COMPLEX = (torch.complex64, torch.complex128)
+COMPLEX = (torch.complex64, torch.complex128, torch.complex32)
 WHY = {
     "nonzero": "how many elements come out depends on data",
     "masked_scatter": "which element goes where depends on data",
@@ -53,6 +56,8 @@ class Reader:
         self.depth = depth
         self.roles: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.known: dict[str, np.ndarray] = {}
+        """Values of inputs that stay as they are."""
         self.made: dict[Any, Any] = {}
 
     def read(self, module: torch.fx.GraphModule) -> Program:
@@ -86,6 +91,9 @@ class Reader:
         if held.dtype not in DTYPES:
             raise InputError(f"input {node.name}: dtype {held.dtype}, the device has none such")
         name = self.names.get(node.name, node.name)
+        if node.name in self.known:
+            self.made[node] = self.builder.constant(self.known[node.name], DTYPES[held.dtype])
+            return None
         value = Value(tuple(held.shape), DTYPES[held.dtype], name, self.roles.get(node.name, "activation"))
         self.made[node] = value
         return value
@@ -105,11 +113,15 @@ class Reader:
         known = name.removeprefix(ATEN)
         rule = RULES.get(known) or RULES.get(known.split(".")[0])
         tensors = [one for one in flat([list(args), list(named.values())]) if isinstance(one, Value)]
-        if any(spec is COMPLEX for spec in specs) or any(one.dtype == "complex" for one in tensors):
-            return self._unsupported(name, "complex numbers", tensors, node)
-        if rule is not None:
+        strange = next((spec for spec in specs if isinstance(spec, str)), None)
+        if strange is not None or any(one.dtype == STRANGE for one in tensors):
+            return self._unsupported(name, strange or "it takes what is not supported", tensors, node)
+        if rule is None:
+            return self._apart(node, name, args, named, tensors)
+        try:
             return self._checked(rule(self.builder, specs, *args, **named), specs)
-        return self._apart(node, name, args, named, tensors)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            return self._unsupported(name, f"with arguments that its rule does not know: {error}", tensors, node)
 
     def _apart(self, node: torch.fx.Node, name: str, args: Any, named: Any, tensors: list[Value]) -> Any:
         """An operator without a rule, as PyTorch's own parts."""
@@ -124,11 +136,13 @@ class Reader:
         for placeholder, value in zip((one for one in module.graph.nodes if one.op == "placeholder"), given):
             inner.made[placeholder] = value
         made = inner.walk(module)
-        return made if isinstance(node.meta["val"], (tuple, list)) else made[0]
+        if isinstance(node.meta["val"], (tuple, list)):
+            return made
+        return made[0] if made else self._unsupported(name, "nobody has written it", tensors, node)
 
     def _unsupported(self, name: str, why: str, tensors: list[Value], node: torch.fx.Node) -> Any:
-        specs = [_plain(spec) for spec in (spec_of(one) for one in flat(node.meta.get("val")))]
-        real = [spec for spec in specs if spec is not None]
+        specs = [spec_of(one) for one in flat(node.meta.get("val"))]
+        real = [((1,), STRANGE) if isinstance(spec, str) else spec for spec in specs if spec is not None]
         if not real:
             self.builder.nodes.append(_nothing(self.builder, name, why, tensors))
             return None
@@ -141,7 +155,7 @@ class Reader:
         several = isinstance(made, (tuple, list))
         values = list(made) if several else [made]
         for at, (value, spec) in enumerate(zip(values, specs)):
-            if isinstance(value, Value) and spec is not None and spec is not COMPLEX:
+            if isinstance(value, Value) and spec is not None:
                 if value.shape != spec[0]:
                     raise ValueError(f"{self.builder.source}: {list(value.shape)} here, {list(spec[0])} in PyTorch")
                 values[at] = self.builder.cast(value, spec[1])
@@ -173,7 +187,8 @@ def parts(node: torch.fx.Node) -> torch.fx.GraphModule | None:
 
     try:
         mode = torch._guards.detect_fake_mode(leaves)
-        with mode or torch._subclasses.FakeTensorMode():
+        with warnings.catch_warnings(), mode or torch._subclasses.FakeTensorMode():
+            warnings.simplefilter("ignore")
             return make_fx(again)(*leaves)
     except Exception:
         return None
@@ -200,14 +215,14 @@ def place(node: torch.fx.Node) -> str:
 
 
 def spec_of(value: Any) -> Any:
-    """Shape and dtype; None for what is no tensor, `COMPLEX` for complex ones."""
+    """Shape and dtype; None for what is no tensor, a text where the device has no such tensors."""
     if not isinstance(value, torch.Tensor):
         return None
-    return COMPLEX if value.dtype in COMPLEX else (tuple(map(int, value.shape)), DTYPES[value.dtype])
-
-
-def _plain(spec: Any) -> Any:
-    return ((1,), "fp32") if spec is COMPLEX else spec
+    if any(not isinstance(size, int) for size in value.shape):
+        return "a size that depends on data"
+    if value.dtype in DTYPES:
+        return tuple(value.shape), DTYPES[value.dtype]
+    return "complex numbers" if value.dtype in COMPLEX else f"numbers of {value.dtype}"
 
 
 def flat(value: Any) -> list:

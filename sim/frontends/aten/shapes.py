@@ -192,6 +192,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "empty": filled(0), "empty_strided": filled(0), "zeros": filled(0), "zeros_like": filled(0),
     "ones": filled(1), "ones_like": filled(1), "empty_like": filled(0), "new_zeros": filled(0),
     "new_ones": filled(1), "new_full": full, "new_empty": filled(0), "new_empty_strided": filled(0),
+    "empty_permuted": filled(0),
     "arange": arange, "constant_pad_nd": pad,
     **{f"reflection_pad{n}d": edges(True) for n in (1, 2, 3)},
     **{f"replication_pad{n}d": edges(False) for n in (1, 2, 3)},

@@ -40,6 +40,36 @@ def find_attention(program: Program) -> Program:
     return Program(program.inputs, tuple(builder.nodes), tuple(renamed.get(v, v) for v in program.outputs))
 
 
+def share_heads(program: Program) -> Program:
+    """Keys and values that are repeated for the queries' heads are given to attention once."""
+    made = makers(program)
+    nodes: list[Node] = []
+    for node in program.nodes:
+        once = [_once(value, made) for value in node.inputs[1:3]] if node.op == "attention" else []
+        if len(once) == 2 and None not in once and once[0].shape[1] == once[1].shape[1]:
+            shared = []
+            for value in once:
+                b, n, _, t, d = value.shape
+                shared.append(Value((b, n, t, d), value.dtype))
+                nodes.append(Node("reshape", (value,), (shared[-1],), {}, node.place, node.source))
+            inputs = (node.inputs[0], *shared, *node.inputs[3:])
+            node = Node(node.op, inputs, node.outputs, node.attributes, node.place, node.source)
+        nodes.append(node)
+    return Program(program.inputs, tuple(nodes), program.outputs)
+
+
+def _once(value: Value, made: dict[Value, Node]) -> Value | None:
+    """[B, H, 1, T, D] of what is repeated as [B, H, n, T, D] and then [B, H n, T, D]."""
+    outer = made.get(value)
+    inner = made.get(outer.inputs[0]) if outer is not None and outer.op == "reshape" else None
+    if inner is None or inner.op != "expand" or inner.out.rank != 5:
+        return None
+    b, n, one, t, d = inner.inputs[0].shape
+    times = inner.out.shape[2]
+    fits = one == 1 and inner.out.shape == (b, n, times, t, d) and value.shape == (b, n * times, t, d)
+    return inner.inputs[0] if fits else None
+
+
 def _attention(
     b: Builder, node: Node, made: dict[Value, Node], counts: dict[Value, int], renamed: dict[Value, Value]
 ) -> Value | None:
@@ -82,10 +112,10 @@ def _scores(value: Value, made: dict[Value, Node], counts: dict[Value, int]) -> 
         if node.op != "map" or node.attributes.get("steps"):
             return None
         kind, numbers = node.attributes["kind"], [one.number for one in node.inputs]
-        if kind in ("mul", "div") and mask is None and numbers[1] is not None:
+        if kind in ("mul", "div") and numbers[1] is not None:
             scale *= numbers[1] if kind == "mul" else 1 / numbers[1]
             value = node.inputs[0]
-        elif kind == "mul" and mask is None and numbers[0] is not None:
+        elif kind == "mul" and numbers[0] is not None:
             scale, value = scale * numbers[0], node.inputs[1]
         else:
             seen = _mask(node, made)

@@ -18,8 +18,10 @@ from sim.ops.functions import ACTIVATIONS
 
 Array = np.ndarray
 ROWS, COLUMNS = 3, 16
-DEEP = 24
+DEEP = 80
 """Nodes that a norm or an activation is written with, at most."""
+SINGLE = 1e-5
+"""How near a polynomial comes that is meant for fp32."""
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ def _replaced(program: Program, anchors: dict[Value, None], judge: Judge) -> Pro
         for value in node.inputs:
             users.setdefault(value, []).append(node)
     made = makers(program)
-    for anchor in anchors:
+    for anchor in (one for one in anchors if one.rank):
         trial = _tried(anchor, users, made)
         for value in trial.sample:
             if value is not anchor and value not in found and value.shape == anchor.shape:
@@ -117,7 +119,7 @@ def _tried(source: Value, users: dict[Value, list[Node]], made: dict[Value, Node
     trial = Trial(source, made)
     trial.sample[source] = random.standard_normal((ROWS, COLUMNS)) * 1.5 + 0.3
     waiting = list(users.get(source, ()))
-    for _ in range(8 * DEEP):
+    for _ in range(4 * DEEP):
         if not waiting:
             break
         node = waiting.pop(0)
@@ -184,13 +186,13 @@ def _repeated(trial: Trial, value: Value) -> Value:
     return value
 
 
-def _is(value: Array, wanted: Array) -> bool:
-    return value.shape == wanted.shape and bool(np.allclose(value, wanted, rtol=1e-6, atol=1e-9))
+def _is(value: Array, wanted: Array, tolerance: float = 1e-6) -> bool:
+    return value.shape == wanted.shape and bool(np.allclose(value, wanted, rtol=tolerance, atol=1e-3 * tolerance))
 
 
 def _as_activation(trial: Trial, value: Value) -> Node | None:
     for name in ("gelu", "gelu_tanh", "silu"):
-        if _is(trial.sample[value], ACTIVATIONS[name](trial.rows())):
+        if _is(trial.sample[value], ACTIVATIONS[name](trial.rows()), SINGLE):
             return Node("map", (trial.source,), (value,), {"kind": name})
     return None
 

@@ -89,10 +89,13 @@ def _frozen(value: Any) -> str:
 
 
 def _plain(value: Value, made: dict[Value, Node], user: Node) -> Value:
-    """For a function of elements, the number that a repeated number is."""
+    """For a function of elements, which repeats by itself, what is repeated; a number for a repeated number."""
     if user.op != "map":
         return value
     node = made.get(value)
+    while node is not None and node.op == "expand":
+        value = node.inputs[0]
+        node = made.get(value)
     while node is not None and node.op in ("expand", "reshape"):
         source = node.inputs[0]
         if source.number is not None and source.data is not None:

@@ -19,6 +19,9 @@ DTYPES = {
 }  # fmt: skip
 """64-bit numbers become 32-bit ones, as the device has no others."""
 
+INNER = ("while", "body", "cond", "closed_call")
+"""Scopes that JAX opens by itself; it also has one for each einsum, by its letters."""
+
 Spec = tuple[tuple[int, ...], str]
 
 
@@ -62,7 +65,8 @@ class Reader:
 
         name = op.operation.name
         if not self.inside:
-            self.builder.place = place(op) or self.builder.place
+            found = place(op)
+            self.builder.place = self.builder.place if found is None else found
         self.builder.source = name
         inputs = [self.made[value] for value in op.operands]
         if name in ("func.call", "call"):
@@ -75,7 +79,7 @@ class Reader:
         strange = next((one for one, spec in zip(op.results, specs) if spec is None), None)
         if strange is not None:
             return self._unsupported(told, f"values of {strange.type}", inputs, specs)
-        if any(isinstance(one, Value) and one.dtype == "complex" for one in inputs):
+        if any(isinstance(one, Value) and one.dtype == "strange" for one in inputs):
             return self._unsupported(told, "complex numbers", inputs, specs)
         if rule is None:
             return self._unsupported(told, "nobody has written it", inputs, specs)
@@ -141,24 +145,24 @@ class Reader:
 
     def _unsupported(self, name: str, why: str, inputs: Sequence[Any], specs: Sequence[Spec | None]) -> list[Any]:
         tensors = [one for one in inputs if isinstance(one, Value)]
-        outputs = tuple(Value((1,), "complex") if spec is None else Value(*spec) for spec in specs)
+        outputs = tuple(Value((1,), "strange") if spec is None else Value(*spec) for spec in specs)
         shown = outputs or (Value((1,), "fp32"),)
         node = Node(UNSUPPORTED, tuple(tensors), shown, {"name": name, "why": why}, self.builder.place, name)
         self.builder.nodes.append(node)
         return list(outputs)
 
 
-def place(op: Any) -> str:
-    """The scopes that an operation was written in, those of a gradient under `backward`."""
+def place(op: Any) -> str | None:
+    """The scopes that an operation was written in, those of a gradient under `backward`; None where nothing is said."""
     found = re.match(r'loc\("([^"]*)"', str(op.location))
     if found is None or "/" not in found[1]:
-        return ""
+        return None
     path = found[1].rpartition("/")[0]
     backward = "transpose(" in path
     bare = re.sub(r"\b(?:jit|pjit)\([^()]*\)", "", path)
     while re.search(r"\w+\(([^()]*)\)", bare):
         bare = re.sub(r"\w+\(([^()]*)\)", r"\1", bare)
-    parts = [part for part in bare.split("/") if part and part not in ("while", "body", "cond", "closed_call")]
+    parts = [part for part in bare.split("/") if part and part not in INNER and "->" not in part]
     return "/".join((["backward"] if backward else []) + parts)
 
 

@@ -29,6 +29,9 @@ _BITS: dict[str, Callable[..., Array]] = {
 }
 """Of whole numbers; a right shift brings in zeros."""
 
+_WRAPPED = ("add", "sub", "mul", "neg")
+"""What of whole numbers wraps around."""
+
 FUNCTIONS: dict[str, tuple[int, Callable[..., Array]]] = {
     **{name: (1, function) for name, function in UNARY.items()},
     **{name: (2, function) for name, function in BINARY.items()},
@@ -74,6 +77,9 @@ def _computed(kind: str, form: str, given: list) -> Array:
             unsigned = np.dtype(f"u{unsigned.itemsize}")
             bits = [np.asarray(one).astype(np.int64).astype(unsigned) for one in given]
             return function(*bits).astype(INTEGERS[form]).astype(np.float64)
+        if kind in _WRAPPED and form in INTEGERS:
+            whole = [np.asarray(one).astype(np.int64) for one in given]
+            return np.asarray(function(*whole)).astype(INTEGERS[form]).astype(np.float64)
         value = np.asarray(function(*given), np.float64)
         if form not in INTEGERS or kind == "div":
             return value
