@@ -89,6 +89,24 @@ def test_an_item_that_keeps_killing_its_worker_is_named():
         list(workers.map(end, range(4), workers=2, retries=1))
 
 
+def test_a_script_needs_no_guard_around_its_main_part(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("from trnprof import workers\nprint(sorted(workers.map(abs, [-1, -2, -3], workers=2)))\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("[(0, 1), (1, 2), (2, 3)]\n", "")
+
+
+def test_two_pools_stand_beside_each_other():
+    first = workers.map(square, range(4), workers=2)
+    second = workers.map(square, range(4), workers=2)
+    found = [next(first), next(second)]
+    assert sorted([found[1], *second]) == [(n, n * n) for n in range(4)]
+    assert sorted([found[0], *first]) == [(n, n * n) for n in range(4)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [({"engine": "slurm"}, "slurm"), ({"address": "tcp://here:1"}, "local engine"), ({"workers": 0}, "at least one")],

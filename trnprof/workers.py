@@ -156,7 +156,7 @@ def _again(task: _Task, retries: int, fault: BaseException) -> _Task:
 
 
 class _Processes:
-    """Processes of this machine."""
+    """Processes of this machine, joblib's: a script that starts them needs no guard around its main part."""
 
     def __init__(self, workers: int, address: None):
         from concurrent.futures.process import BrokenProcessPool
@@ -169,15 +169,9 @@ class _Processes:
         self._begin()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _begin(self) -> None:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        # Threads of the parent, which a fork would not take along, may hold locks.
-        self._pool = ProcessPoolExecutor(self._workers, multiprocessing.get_context("spawn"))
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What is still in flight when the caller has had enough is nobody's any more.
+        self._pool.shutdown(wait=True, kill_workers=kind is not None)
 
     def submit(self, function: Callable, item: Any) -> Any:
         return self._pool.submit(function, item)
@@ -190,9 +184,17 @@ class _Processes:
     def result(self, ticket: Any) -> Any:
         return ticket.result()
 
+    def _begin(self) -> None:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        self._pool = ProcessPoolExecutor(self._workers)
+
     def renew(self) -> None:
-        if getattr(self._pool, "_broken", False):
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        """Every ticket of a pool that broke raises, and asks for this: the first of them gets a new one."""
+        try:
+            self._pool.submit(int)
+        except self.lost:
+            self._pool.shutdown(wait=True, kill_workers=True)
             self._begin()
 
 
