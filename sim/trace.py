@@ -220,6 +220,11 @@ class Table:
             raise InputError(f"{type(self).__name__}.{name}: shape {array.shape} in a table of {self._rows} rows")
         return array
 
+    def loader(self, name: str) -> Callable[[], np.ndarray] | None:
+        """What loads a column that was not asked for yet."""
+        value = self._data.get(name)
+        return value if callable(value) else None
+
     def has(self, name: str) -> bool:
         """Whether the profile has this column at all."""
         return name in self._data

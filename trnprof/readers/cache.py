@@ -26,6 +26,7 @@ from sim.stages import Stage
 from sim.texts import PackedStrings, packed
 from sim.trace import TABLES, Arrays, Trace
 from trnprof.home import cache_dir
+from trnprof.readers.extra import Extra
 
 LEAST_BYTES = 8 << 20
 """Files that together are smaller open fast enough as they are."""
@@ -102,7 +103,7 @@ def keep(path: Path, trace: Trace) -> Trace:
     folder = _folder(path) if rows >= LEAST_ROWS else None
     if folder is None:
         return trace
-    size = sum(_width(trace).values())
+    size = sum(_width(trace, path).values())
     if size > room() or not _make_room(folder.parent, size):
         return trace
     try:
@@ -175,14 +176,20 @@ def _version(files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _width(trace: Trace) -> dict[tuple[str, str], int]:
-    """Bytes of each column that is kept: all but what a captured profile says beside, which is made text by text."""
-    late = () if trace.meta.is_simulation else (("instructions", "extra"),)
+def _late(trace: Trace, path: Path) -> Extra | None:
+    """What a captured profile says beside, which stays in its own files and is read there when it is asked for."""
+    found = trace.instructions.loader("extra")
+    return found if isinstance(found, Extra) and found.folder == path else None
+
+
+def _width(trace: Trace, path: Path) -> dict[tuple[str, str], int]:
+    """Bytes of each column that is kept."""
+    late = ("instructions", "extra") if _late(trace, path) else None
     return {
         (name, column): len(table) * table.columns[column].dtype.itemsize
         for name, table in trace.tables()
         for column in table.present()
-        if (name, column) not in late
+        if (name, column) != late
     }
 
 
@@ -190,7 +197,7 @@ def _fill(folder: Path, trace: Trace, path: Path, size: int) -> None:
     """Write all columns, one at a time; none of them stays in memory for it."""
     done, rows = 0, len(trace.instructions)
     stages.enter(Stage(path.name, "indexing", lambda: rows * done // max(1, size), rows))
-    kept = _width(trace)
+    kept = _width(trace, path)
     for (name, column), width in kept.items():
         _write(folder / f"{name}.{column}.npy", getattr(trace, name).read(column))
         done += width
@@ -205,6 +212,10 @@ def _fill(folder: Path, trace: Trace, path: Path, size: int) -> None:
             for name, table in trace.tables()
         },
     }
+    late = _late(trace, path)
+    if late is not None:
+        _write(folder / "extra.rows.npy", late.rows)
+        index["extra"] = {"table": late.table, "names": late.names}
     (folder / INDEX).write_text(json.dumps(index, default=tracefile.plain), "utf-8")
 
 
@@ -213,13 +224,14 @@ def _load(folder: Path, index: dict[str, Any], path: Path) -> Trace:
     if meta.source == index["path"]:
         meta = replace(meta, source=str(path))
     strings = PackedStrings(_mapped(folder / "strings.data.npy"), _mapped(folder / "strings.offsets.npy"))
-    tables = {
-        name: TABLES[name](
-            described["rows"],
-            **{column: partial(_mapped, folder / f"{name}.{column}.npy") for column in described["columns"]},
-        )
+    loaders: dict[str, dict[str, Callable[[], np.ndarray]]] = {
+        name: {column: partial(_mapped, folder / f"{name}.{column}.npy") for column in described["columns"]}
         for name, described in index["tables"].items()
     }
+    if "extra" in index:
+        rows, late = _mapped(folder / "extra.rows.npy"), index["extra"]
+        loaders["instructions"]["extra"] = Extra(path, late["table"], tuple(late["names"]), rows, strings)
+    tables = {name: TABLES[name](index["tables"][name]["rows"], **columns) for name, columns in loaders.items()}
     recorded = tracefile.recorded_in(path, strings) if path.is_dir() else None
     return ColumnStore(folder).bind(Trace(meta, strings, **tables, recorded=recorded))
 

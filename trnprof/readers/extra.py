@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from sim.errors import InputError
 from sim.trace import NONE, Instructions, Strings, Trace
 from trnprof.readers.parquet import Source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extra:
+    """Reads the column when it is called.
+
+    names : columns of the file's table that a trace has no column for
+    rows  : row of the file of each instruction, -1 for one of another table
+    """
+
+    folder: Path
+    table: str
+    names: tuple[str, ...]
+    rows: np.ndarray
+    strings: Strings
+
+    def __call__(self) -> np.ndarray:
+        import msgspec
+
+        found: list[dict[str, object]] = [{} for _ in range(self.rows.size)]
+        mine = np.flatnonzero(self.rows >= 0)
+        records = [found[at] for at in mine.tolist()]
+        source = self._source()
+        for name in self.names:
+            values = source.column(self.table, (name,))
+            for record, value in zip(records, values.take(self.rows[mine]).to_pylist() if values is not None else ()):
+                if value not in (None, ""):
+                    record[name] = value
+        texts = [msgspec.json.encode(record, enc_hook=str).decode() if record else None for record in found]
+        return np.array([NONE if text is None else self.strings.code(text) for text in texts], np.int32)
+
+    def _source(self) -> Source:
+        try:
+            return Source(self.folder)
+        except OSError as fault:
+            raise InputError(f"{self.folder}: cannot be read any more: {fault.strerror or fault}") from None
 
 
 def with_extra(trace: Trace, source: Source, table: str, rows: np.ndarray) -> Trace:
@@ -20,25 +57,5 @@ def with_extra(trace: Trace, source: Source, table: str, rows: np.ndarray) -> Tr
     if not names or not rows.size:
         return trace
     given = {name: trace.instructions.column(name) for name in trace.instructions.present()}
-    load = _loader(source, table, names, rows, trace.strings)
-    return replace(trace, instructions=Instructions(len(trace.instructions), **given, extra=load))
-
-
-def _loader(
-    source: Source, table: str, names: list[str], rows: np.ndarray, strings: Strings
-) -> Callable[[], np.ndarray]:
-    def load() -> np.ndarray:
-        import msgspec
-
-        found: list[dict[str, object]] = [{} for _ in range(rows.size)]
-        mine = np.flatnonzero(rows >= 0)
-        records = [found[at] for at in mine.tolist()]
-        for name in names:
-            values = source.column(table, (name,))
-            for record, value in zip(records, values.take(rows[mine]).to_pylist() if values is not None else ()):
-                if value not in (None, ""):
-                    record[name] = value
-        texts = [msgspec.json.encode(record, enc_hook=str).decode() if record else None for record in found]
-        return np.array([NONE if text is None else strings.code(text) for text in texts], np.int32)
-
-    return load
+    extra = Extra(source.folder, table, tuple(names), rows, trace.strings)
+    return replace(trace, instructions=Instructions(len(trace.instructions), **given, extra=extra))
