@@ -31,6 +31,7 @@ def test_group_norm(shape: tuple[int, ...], groups: int, dtype: type) -> None:
     x = (normal(*shape) * 2 + 1).astype(dtype)
     weight, bias = normal(shape[1], dtype=dtype), normal(shape[1], dtype=dtype, seed=1)
     check("group_norm", x, weight, bias, groups=groups)
+    check("group_norm", x, weight, bias, groups=groups, activation="silu")
 
 
 @DTYPES

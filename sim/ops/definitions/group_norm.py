@@ -8,18 +8,21 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.checking import check_shape
-from sim.ops.functions import wide
+from sim.ops.checking import check_shape, check_word
+from sim.ops.functions import ACTIVATIONS, wide
 from sim.ops.operator import Operator
 
 Array = np.ndarray
 
 
-def group_norm(x: Array, weight: Array, bias: Array, groups: int = 32, eps: float = 1e-5) -> Array:
+def group_norm(
+    x: Array, weight: Array, bias: Array, groups: int = 32, eps: float = 1e-5, activation: str | None = None
+) -> Array:
     """x [N, C, …], weight and bias [C]"""
     normal, _ = _standard(x, groups, eps)
     ones = (1,) * (x.ndim - 2)
-    return normal * wide(weight).reshape(-1, *ones) + wide(bias).reshape(-1, *ones)
+    out = normal * wide(weight).reshape(-1, *ones) + wide(bias).reshape(-1, *ones)
+    return ACTIVATIONS[activation](out) if activation else out
 
 
 def _standard(x: Array, groups: int, eps: float) -> tuple[Array, Array]:
@@ -53,8 +56,15 @@ def _checked(name: str, x: TensorSpec, vectors: dict[str, TensorSpec], groups: i
 
 
 def _outputs(
-    x: TensorSpec, weight: TensorSpec, bias: TensorSpec, groups: int = 32, eps: float = 1e-5
+    x: TensorSpec,
+    weight: TensorSpec,
+    bias: TensorSpec,
+    groups: int = 32,
+    eps: float = 1e-5,
+    activation: str | None = None,
 ) -> tuple[TensorSpec, ...]:
+    if activation:
+        check_word("group_norm", "activation", activation, ACTIVATIONS)
     return (_checked("group_norm", x, {"weight": weight, "bias": bias}, groups),)
 
 
@@ -66,8 +76,12 @@ def _gradients(
     return (dx, *[TensorSpec(tuple(weight.shape), weight.dtype)] * 2)
 
 
+def _flops(x: TensorSpec, *rest: TensorSpec, activation: str | None = None, **scalars: object) -> int:
+    return (8 if activation else 7) * prod(x.shape)
+
+
 OPERATORS = (
-    Operator("group_norm", "group_norm.py", group_norm, _outputs, lambda x, *rest, **scalars: 7 * prod(x.shape)),
+    Operator("group_norm", "group_norm.py", group_norm, _outputs, _flops),
     Operator(
         "group_norm_backward",
         "group_norm_backward.py",

@@ -11,8 +11,9 @@ import nki.isa as nisa
 import nki.language as nl
 
 from .elementwise import size_of
+from .matmul import FUNCTIONS
 from .norms import same_row
-from .tiles import ROWS, blocks, column, itemsize, length, product, share, tile
+from .tiles import ROWS, blocks, itemsize, length, product, share, tile
 
 CHUNK = 8192  # bytes a partition of one load
 HELD = 32768  # bytes a partition that stay on chip, of each block of rows
@@ -22,24 +23,27 @@ WIDE = 128  # elements of a channel from which on each channel is an instruction
 
 
 @nki.jit
-def group_norm(x, weight, bias, groups=32, eps=1e-5):
-    """(x [N, C, …] - mean) / sqrt(variance + eps) of each of the groups of C, times weight [C], plus bias [C]."""
+def group_norm(x, weight, bias, groups=32, eps=1e-5, activation=None):
+    """(x [N, C, …] - mean) / sqrt(variance + eps) of each of the groups of C, times weight [C], plus bias [C].
+
+    activation : of the result, which costs nothing here, as ScalarE scales and shifts on the way to it
+    """
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     rows, each, size = x.shape[0] * groups, x.shape[1] // groups, size_of(x.shape[2:])
     source, target = [one.reshape((rows, each * size)) for one in (x, out)]
-    epsilon = column(eps)
+    function = FUNCTIONS[activation] if activation else nl.copy
     mine = share(rows, 1)
     waiting = None
     for some in blocks(length(mine), rows_together(length(mine), each, size, itemsize(x.dtype)), mine.start):
         parts = Parts(some, groups, each, size)
         elements = Elements(source, parts)
-        scale, shift = factors(elements, [parts.load_vector(one) for one in (weight, bias)], epsilon)
+        scale, shift = factors(elements, [parts.load_vector(one) for one in (weight, bias)], eps)
         # Engines work in order: the next rows are counted before those that have been are scaled.
         if waiting != None:
-            waiting.normalise(target)
+            waiting.normalise(target, function)
         waiting = Counted(elements, scale, shift)
     if waiting != None:
-        waiting.normalise(target)
+        waiting.normalise(target, function)
     return out
 
 
@@ -136,23 +140,23 @@ class Counted(nl.NKIObject):
     def __init__(self, elements, scale, shift):
         self.elements, self.scale, self.shift = elements, scale, shift
 
-    def normalise(self, out):
+    def normalise(self, out, function):
         target = self.elements.parts.view(out)
         for number, (channels, part) in enumerate(self.elements.chunks):
             data = self.elements.get(number)
             result = nl.ndarray(data.shape, dtype=out.dtype, buffer=nl.sbuf)
-            apply(result, data, self.scale[:, channels], self.shift[:, channels])
+            apply(result, data, self.scale[:, channels], self.shift[:, channels], function)
             nisa.dma_copy(dst=target[:, channels, part], src=result, engine=nisa.engine.gpsimd)
 
 
-def factors(elements, vectors, epsilon):
+def factors(elements, vectors, eps):
     """What the elements of each channel are multiplied with, and what is added, fp32 [parts, channels].
 
     GpSimd has time for these few numbers, which wait for one another.
     """
     weight, bias = vectors
     parts, idle = elements.parts, nisa.engine.gpsimd
-    negative, scale = spread(counted(elements), parts, epsilon)
+    negative, scale = spread(counted(elements), parts, eps)
     factor, shift = tile(parts.height, parts.channels), tile(parts.height, parts.channels)
     nisa.tensor_scalar(dst=factor, data=weight, op0=nl.multiply, operand0=scale, engine=idle)
     nisa.tensor_scalar(dst=shift, data=factor, op0=nl.multiply, operand0=negative, engine=idle)
@@ -177,14 +181,14 @@ def counted(elements):
     return both
 
 
-def spread(both, parts, epsilon):
+def spread(both, parts, eps):
     """-mean and 1 / sqrt(variance + eps) of the row that each part belongs to."""
     height, idle = parts.height, nisa.engine.gpsimd
     negative, scale = tile(height, 1), tile(height, 1)
     mean, variance = both[:, 0:1], both[:, 1:2]
     if parts.count == 1:
         nisa.tensor_scalar(dst=negative, data=mean, op0=nl.multiply, operand0=-1.0, engine=idle)
-        nisa.activation(dst=scale, op=nl.rsqrt, data=variance, bias=epsilon[0:height])
+        nisa.tensor_scalar(dst=scale, data=variance, op0=nl.add, operand0=eps, op1=nl.power, operand1=-0.5)
         return negative, scale
     same = same_row(length(parts.rows), parts.count)
     total, squares, apart = product(height, 1), product(height, 1), tile(height, 1)
@@ -195,23 +199,29 @@ def spread(both, parts, epsilon):
     nisa.tensor_tensor(dst=apart, data1=apart, data2=apart, op=nl.multiply, engine=idle)
     nisa.tensor_tensor(dst=apart, data1=apart, data2=variance, op=nl.add, engine=idle)
     nisa.nc_matmul(dst=squares, stationary=same, moving=apart)
-    nisa.activation(dst=scale, op=nl.rsqrt, data=squares, scale=1.0 / parts.count, bias=epsilon[0:height])
+    # GpSimd takes the root: ScalarE would change its table for it, and back.
+    nisa.activation(dst=apart, op=nl.copy, data=squares, scale=1.0 / parts.count)
+    nisa.tensor_scalar(dst=scale, data=apart, op0=nl.add, operand0=eps, op1=nl.power, operand1=-0.5)
     return negative, scale
 
 
-def apply(result, data, factor, shift):
-    """data * factor + shift, of each channel."""
+def apply(result, data, factor, shift, function):
+    """function(data * factor + shift), of each channel."""
     _, channels, size = data.shape
     if size < WIDE and channels > 1:
         scaled = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
         wide = [one.expand_dim(2).broadcast(2, size) for one in (factor, shift)]
         nisa.tensor_tensor(dst=scaled, data1=data, data2=wide[0], op=nl.multiply)
-        nisa.tensor_tensor(dst=result, data1=scaled, data2=wide[1], op=nl.add, engine=nisa.engine.gpsimd)
+        if function == nl.copy:
+            nisa.tensor_tensor(dst=result, data1=scaled, data2=wide[1], op=nl.add, engine=nisa.engine.gpsimd)
+        else:
+            nisa.tensor_tensor(dst=scaled, data1=scaled, data2=wide[1], op=nl.add, engine=nisa.engine.gpsimd)
+            nisa.activation(dst=result, op=function, data=scaled)
         return
     for c in range(channels):
         own = slice(c, c + 1)
-        if c % 2:
+        if c % 2 and function == nl.copy:
             numbers = {"operand0": factor[:, own], "operand1": shift[:, own]}
             nisa.tensor_scalar(dst=result[:, c], data=data[:, c], op0=nl.multiply, op1=nl.add, **numbers)
         else:
-            nisa.activation(dst=result[:, c], op=nl.copy, data=data[:, c], scale=factor[:, own], bias=shift[:, own])
+            nisa.activation(dst=result[:, c], op=function, data=data[:, c], scale=factor[:, own], bias=shift[:, own])

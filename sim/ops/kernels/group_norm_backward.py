@@ -12,7 +12,7 @@ import nki.language as nl
 from .elementwise import size_of
 from .group_norm import WIDE, Elements, Parts, counted, most_parts, rows_together, spread
 from .norms import same_row
-from .tiles import ROWS, blocks, column, itemsize, length, product, share, tile
+from .tiles import ROWS, blocks, itemsize, length, product, share, tile
 
 
 @nki.jit
@@ -21,7 +21,7 @@ def group_norm_backward(x, weight, dout, groups=32, eps=1e-5):
     dx = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     rows, each, size = x.shape[0] * groups, x.shape[1] // groups, size_of(x.shape[2:])
     source, gradient, target = [one.reshape((rows, each * size)) for one in (x, dout, dx)]
-    epsilon, mine = column(eps), share(rows, 1)
+    mine = share(rows, 1)
     together = rows_together(length(mine), each, size, 2 * itemsize(x.dtype)) if length(mine) else 1
     count = most_parts(ROWS // together, each, size)
     partial = [nl.ndarray((rows, max(each, count)), dtype=nl.float32, buffer=nl.shared_hbm) for _ in range(2)]
@@ -29,7 +29,7 @@ def group_norm_backward(x, weight, dout, groups=32, eps=1e-5):
         parts = Parts(some, groups, each, size, count)
         data, back = Elements(source, parts), Elements(gradient, parts)
         weights = parts.load_vector(weight)
-        negative, scale = spread(counted(data), parts, epsilon)
+        negative, scale = spread(counted(data), parts, eps)
         sums = channel_sums(data, back, negative, scale)
         for kept, one in zip(partial, sums):
             nisa.dma_copy(dst=kept[some].reshape((parts.height, parts.channels)), src=one)
