@@ -56,28 +56,23 @@ class Convolutions:
         self.draft.call(name, "conv2d", self.draft.flow(*image.shape), *weights, stride=stride, padding=padding)
         return image.of(channels).resized(-(-image.size // stride))
 
-    def norm(self, name: str, image: Image) -> None:
+    def norm(self, name: str, image: Image, **activation: str) -> None:
         weights = self.draft.weight(image.channels), self.draft.weight(image.channels)
-        self.draft.call(name, "group_norm", self.draft.flow(*image.shape), *weights, groups=self.groups)
-
-    def silu(self, name: str, image: Image) -> None:
-        self.draft.elementwise(name, "silu", (image.pixels, image.channels))
+        self.draft.call(name, "group_norm", self.draft.flow(*image.shape), *weights, groups=self.groups, **activation)
 
     def add(self, name: str, image: Image) -> None:
         self.draft.add(name, image.pixels, image.channels)
 
     def residual(self, name: str, image: Image, channels: int) -> Image:
         """Two convolutions, the time's embedding between them, and a way past."""
-        self.norm(f"{name}/norm 1", image)
-        self.silu(f"{name}/silu 1", image)
+        self.norm(f"{name}/norm 1", image, activation="silu")
         made = self.conv(f"{name}/convolution 1", image, channels)
         if self.time:
             self.draft.elementwise(f"{name}/time silu", "silu", (image.batch, self.time))
             self.draft.matmul(f"{name}/time", image.batch, self.time, channels, bias=True)
             pixels = image.size * image.size
             self.draft.elementwise(f"{name}/add time", "add", (pixels, channels), (channels,), times=image.batch)
-        self.norm(f"{name}/norm 2", made)
-        self.silu(f"{name}/silu 2", made)
+        self.norm(f"{name}/norm 2", made, activation="silu")
         self.conv(f"{name}/convolution 2", made, channels)
         if image.channels != channels:
             self.conv(f"{name}/shortcut", image, channels, 1)
@@ -198,8 +193,7 @@ class UNet:
                 image = made.up("upsample", image)
                 image = image.of(self.channels[level])
             yield made.draft.layer(f"up {level}")
-        made.norm("norm", image)
-        made.silu("silu", image)
+        made.norm("norm", image, activation="silu")
         made.conv("convolution", image, self.outputs)
         yield made.draft.layer("end")
 
@@ -272,8 +266,7 @@ class Autoencoder:
         return made.draft.layer("middle")
 
     def _end(self, made: Convolutions, image: Image, channels: int) -> None:
-        made.norm("norm", image)
-        made.silu("silu", image)
+        made.norm("norm", image, activation="silu")
         made.conv("convolution", image, channels)
 
 
