@@ -28,7 +28,7 @@ H, F, KV, V = 4096, 14336, 1024, 128256
 """Llama-3-8B: width, hidden width, keys or values, vocabulary."""
 PRODUCTS = (
     "matmul", "batched_matmul", "mlp", "gated_mlp", "attention", "attention_backward", "decode_attention", "conv1d",
-    "conv2d", "expert_mlp",
+    "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient", "expert_mlp",
 )  # fmt: skip
 
 
@@ -153,6 +153,10 @@ def images() -> list[Row]:
     for channels, size in ((320, 64), (640, 32), (1280, 16), (1280, 8)):
         rows.append(square(2, channels, size, channels))
     rows += [square(2, 1280, 8, 1280, laid=True), square(2, 320, 64, 320, stride=2), square(2, 4, 64, 320)]
+    for channels, size in ((320, 64), (1280, 16)):
+        image, taps = (2, channels, size, size), (channels, channels, 3, 3)
+        rows.append(Row("conv2d_input_gradient", (image, taps), {"size": (size, size), "padding": 1}))
+        rows.append(Row("conv2d_weight_gradient", (image, image), {"taps": (3, 3), "padding": 1}))
     rows += [square(1, 512, 64, 512), square(1, 256, 256, 256), square(1, 128, 512, 128), square(1, 128, 512, 3)]
     for channels, stride in ((80, 1), (768, 2)):
         known = ("nki-library", public.library_conv1d(channels, 768, 3000, stride))
@@ -164,6 +168,7 @@ def images() -> list[Row]:
     rows.append(Row("depthwise_conv2d", ((16, 512, 28, 28), (512, 3, 3)), {"padding": 1}))
     shapes = ((2, 320, 64, 64), (2, 1280, 8, 8), (1, 128, 512, 512))
     rows += [Row("group_norm", (shape, shape[1:2], shape[1:2]), {"groups": 32}) for shape in shapes]
+    rows += [Row("group_norm_backward", (shape, shape[1:2], shape), {"groups": 32}) for shape in shapes]
     rows += [Row("upsample", ((2, 640, 32, 32),), {"scale": 2}), Row("upsample", ((1, 256, 256, 256),), {"scale": 2})]
     rows.append(Row("max_pool2d", ((16, 64, 112, 112),), {"window": 3, "stride": 2, "padding": 1}))
     known = ("nki-samples contributed", public.contributed_max_pool(448))
@@ -220,9 +225,10 @@ def mixtures() -> list[Row]:
 
 HEAD = """# Operators
 
-The emulator's own kernels (`sim/ops/kernels`, readable as tutorials), timed at the shapes of Llama-3-8B, a prefill of
-2048 tokens and decode steps of 1 to 64 sequences, and at those of public benchmarks. Made by
-`python tests/operators_page.py FOLDER > docs/operators.md`; `~` marks emulated times.
+The emulator's own kernels (`sim/ops/kernels`, readable as tutorials), timed at the shapes of Llama-3-8B (a prefill of
+2048 tokens, decode steps of 1 to 64 sequences), Stable Diffusion 1.5, Whisper small, Mamba-2.8B, Mixtral-8x7B and
+GPT-OSS-20B, and at those of public benchmarks. Made by `python tests/operators_page.py FOLDER > docs/operators.md`;
+`~` marks emulated times.
 
 `of bound` is the least that the call needs, the longer of its products at TensorE's peak and its least traffic at the
 HBM bandwidth of a core, over the emulated time. `best public` is the fastest public kernel of the same computation that
@@ -244,7 +250,16 @@ What holds the others back:
   PSUM (forward), 3 and 6 passes of TensorE; its `of bound` counts the products alone;
 - layer norms and gradients of norms take six to nine passes over their elements, more than the engines do while HBM
   moves them; cross entropy takes one exponential an element and lane on ScalarE, 307 GB/s of bf16;
-- scatters into one cache follow each other, as nothing says that they do not meet.
+- scatters into one cache follow each other, as nothing says that they do not meet;
+- 320 channels are two and a half tiles of 128, of inputs and of outputs, and fill 69 % of TensorE, 4 inputs or 3
+  outputs next to nothing; weights as [O, C, kh, kw] are turned before they are used, which small images notice;
+- the gradient of a convolution's weights turns the image for every tap, and adds up in fp32 on VectorE;
+- a depthwise convolution is a product with a diagonal, which costs TensorE a column as any other: nine for 3 x 3;
+- the selective scan takes VectorE two cycles an element, 2731 µs for 2048 x 5120 x 16, which it reaches to 93 % in
+  bf16; in fp32 adding up the states takes TensorE four passes;
+- group norms of small images and decode steps of the scan are a chain of latencies;
+- experts of a prefill do as many blocks of 256 tokens as there may be, 24 where 16 would do for Mixtral, as which
+  expert has how many is known on the device only.
 
 `sparse_matmul` has a reference but no kernel: NKI documents no call for 4:16 sparse weights. nki-library's MLP kernels
 could not be compared: the file that launches them is no Python (line 203).
