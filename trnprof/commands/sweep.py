@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.errors import InputError, UsageError
+from sim.errors import CapacityError, InputError, UsageError
 from trnprof.commands import arguments
 from trnprof.commands.streams import columns, emit, emit_json, say
 
@@ -165,12 +165,15 @@ def _front(found: Swept) -> str:
 
 
 def _failed(found: Swept) -> str:
-    """Every reason once, with how many points it has, the most frequent first."""
+    """Every reason once, with how many points it has, the most frequent first; too little HBM is one."""
     from collections import Counter
 
     from trnprof.view import format as words
 
-    counted = Counter(one.outcome.error for one in found.failed).most_common()
-    lines = [f"  {count} x {words.plain(error, 160)}" for error, count in counted[:BRIEF]]
+    errors = [one.outcome.error for one in found.failed if one.outcome.exit_code != CapacityError.exit_code]
+    tight = [one.outcome.error for one in found.failed if one.outcome.exit_code == CapacityError.exit_code]
+    counted = Counter(errors).most_common()
+    lines = [f"  {words.count(len(tight))} do not fit, such as: {words.plain(tight[0], 200)}"] if tight else []
+    lines += [f"  {count} x {words.plain(error, 200)}" for error, count in counted[:BRIEF]]
     hidden = len(counted) - BRIEF
     return "\n".join(["without a time", *lines, *([f"  {hidden} more reasons on the page"] if hidden > 0 else [])])
