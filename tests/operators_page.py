@@ -138,6 +138,8 @@ def streams() -> list[Row]:
     rows += [Row("reduce", (x,), {"kind": kind, "axis": axis}) for kind in ("sum", "max") for axis in (1, 0)]
     rows += [Row("transpose", (x,)), Row("transpose", ((1, 2048, 32, 128),), {"axes": (0, 2, 1, 3)})]
     rows.append(Row("cast", (x,), {"dtype": "float32"}))
+    gated = (("sigmoid", "fp32", 0), ("mul", "fp32", 2, 1), ("tanh", "fp32", 3))
+    rows.append(Row("expression", (x, x), {"steps": gated}))
     rows.append(Row("topk_routing", ((2048, 128),), {"k": 4}))
     layer = ((H, F), (H, F))
     rows += [Row("sgd", (*layer, (H, F))), Row("adamw", (*layer, single(H, F), single(H, F)))]
@@ -267,7 +269,7 @@ could not be compared: the file that launches them is no Python (line 203).
 
 
 def rows() -> list[Row]:
-    return [*products(), *attentions(), *streams()]
+    return [*products(), *attentions(), *streams(), *images(), *states(), *mixtures()]
 
 
 def call(row: Row) -> list[str]:

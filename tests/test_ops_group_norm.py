@@ -18,6 +18,7 @@ SHAPES = pytest.mark.parametrize(
         ((1, 32, 40, 30), 32),  # a channel in four parts
         ((3, 20, 5), 5),  # groups of several images together
         ((1, 6, 600), 1),  # all channels, one group
+        ((1, 70, 131), 70),  # groups that cannot be cut
         ((2, 300), 150),  # more groups than partitions
         ((1, 4, 300, 200), 2),  # more than one load
     ],
