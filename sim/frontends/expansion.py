@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from sim.frontends.builder import Builder
 from sim.frontends.ir import Node, Program, Value
@@ -35,10 +36,12 @@ def convolution(b: Builder, node: Node) -> Value:
     x, w, *bias = node.inputs
     window, groups = node.attributes["window"], node.attributes["groups"]
     name = f"conv{window.rank}d"
-    if name in OPERATORS:
-        shape = {1: lambda sizes: sizes[0], 2: lambda sizes: sizes}[window.rank]
-        how = {"stride": shape(window.stride), "padding": shape(window.low), "dilation": shape(window.dilation)}
-        return b.add(name, [x, w, *bias], (node.out.shape, node.out.dtype), groups=groups, **how)
+    few = prod(node.out.shape[2:]) < prod(window.size)
+    if name in OPERATORS and not few:
+        if x.shape[1] == w.shape[0] == groups > 1:
+            each = b.reshape(w, (groups, *window.size))
+            return b.add(f"depthwise_{name}", [x, each, *bias], (node.out.shape, node.out.dtype), **window.scalars)
+        return b.add(name, [x, w, *bias], (node.out.shape, node.out.dtype), groups=groups, **window.scalars)
     out = as_product(b, x, w, window, groups)
     return b.map("add", out, b.reshape(bias[0], (1, bias[0].size, *[1] * window.rank))) if bias else out
 

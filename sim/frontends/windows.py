@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,23 @@ class Window:
                 extents, self.low, self.high, self.dilation, self.size, self.stride
             )
         )
+
+    @property
+    def is_even(self) -> bool:
+        """Whether a pool's operator knows it: no dilation, and no more padding than half of it on both sides."""
+        inside = all(low <= size // 2 for low, size in zip(self.low, self.size))
+        return inside and self.low == self.high and not any(one != 1 for one in self.dilation)
+
+    @property
+    def scalars(self) -> dict[str, Any]:
+        """As the operators take them, which know nothing of padding that differs between the sides."""
+        one = (lambda sizes: sizes[0]) if self.rank == 1 else tuple
+        return {"stride": one(self.stride), "padding": one(self.low), "dilation": one(self.dilation)}
+
+    @property
+    def flat(self) -> Window:
+        """Along one axis, as of an image with one row."""
+        return Window((1, *self.size), (1, *self.stride), (0, *self.low), (0, *self.high), (1, *self.dilation))
 
     def offsets(self) -> Iterator[tuple[int, ...]]:
         return product(*map(range, self.size))
@@ -105,7 +123,13 @@ def as_product(b: Builder, x: Value, w: Value, window: Window, groups: int) -> V
 
 
 def input_gradient(b: Builder, dy: Value, w: Value, window: Window, groups: int, extents: Sequence[int]) -> Value:
-    """dx: dy, with zeros between its elements, convolved with the mirrored weights."""
+    """dx: by the operator, or dy, with zeros between its elements, convolved with the mirrored weights."""
+    if groups == 1 and window.rank == 1:
+        found = input_gradient(b, _row(b, dy), _row(b, w), window.flat, 1, (1, *extents))
+        return b.reshape(found, (*found.shape[:2], *extents))
+    if groups == 1 and window.rank == 2:
+        shape = (dy.shape[0], w.shape[1], *extents)
+        return b.add("conv2d_input_gradient", [dy, w], (shape, dy.dtype), size=tuple(extents), **window.scalars)
     low = [d * (k - 1) - p for d, k, p in zip(window.dilation, window.size, window.low)]
     spread = [(count - 1) * s + 1 for count, s in zip(dy.shape[2:], window.stride)]
     high = [extent + d * (k - 1) - size - a
@@ -126,6 +150,12 @@ def mirrored(b: Builder, w: Value, groups: int) -> Value:
 
 def weight_gradient(b: Builder, dy: Value, x: Value, window: Window, groups: int) -> Value:
     """dw [O, C / groups, …]: what each offset saw times what came of it, summed over places and images."""
+    if groups == 1 and window.rank == 1:
+        found = weight_gradient(b, _row(b, dy), _row(b, x), window.flat, 1)
+        return b.reshape(found, (*found.shape[:2], *window.size))
+    if groups == 1 and window.rank == 2:
+        shape = (dy.shape[1], x.shape[1], *window.size)
+        return b.add("conv2d_weight_gradient", [dy, x], (shape, dy.dtype), taps=window.size, **window.scalars)
     n, c = x.shape[:2]
     o, places = dy.shape[1], prod(dy.shape[2:])
     seen = b.reshape(columns(b, x, window), (n, groups, c // groups * prod(window.size), places))
@@ -134,8 +164,17 @@ def weight_gradient(b: Builder, dy: Value, x: Value, window: Window, groups: int
     return b.reshape(found, (o, c // groups, *window.size))
 
 
+def _row(b: Builder, x: Value) -> Value:
+    """[N, C, W] as [N, C, 1, W]"""
+    return b.reshape(x, (*x.shape[:2], 1, *x.shape[2:]))
+
+
 def pool(b: Builder, kind: str, x: Value, window: Window) -> Value:
-    """Elements of each window folded, along one axis after the other."""
+    """Elements of each window folded: by the operator, or along one axis after the other."""
+    if kind == "max" and x.rank == 4 and window.rank == 2 and window.is_even:
+        shape = (*x.shape[:2], *window.count(x.shape[2:]))
+        how = {"window": window.size, "stride": window.stride, "padding": window.low}
+        return b.add("max_pool2d", [x], (shape, x.dtype), **how)
     first = x.rank - window.rank
     for at in range(window.rank):
         axis, size = first + at, window.size[at]

@@ -67,18 +67,21 @@ def group_norm(
     flat = b.reshape(x, (n, groups, c // groups * hw))
     found, mean = spread(b, flat, [2], 0, True)
     scale = b.map("rsqrt", b.map("add", found, eps))
-    normal = b.reshape(b.map("mul", b.map("sub", flat, mean), scale), (n, c, hw))
-    if weight is not None:
-        normal = b.map("mul", normal, b.reshape(weight, (1, c, 1)))
-    if bias is not None:
-        normal = b.map("add", normal, b.reshape(bias, (1, c, 1)))
-    return b.reshape(normal, x.shape), b.reshape(mean, (n, groups)), b.reshape(scale, (n, groups))
+    weight = weight if weight is not None else b.full((c,), 1, x.dtype)
+    bias = bias if bias is not None else b.full((c,), 0, x.dtype)
+    out = b.add("group_norm", [x, weight, bias], (x.shape, x.dtype), groups=groups, eps=eps)
+    given = b.reshape(scale, (n, groups))
+    b.notes[given] = eps
+    return out, b.reshape(mean, (n, groups)), given
 
 
 def group_norm_backward(
     b: Builder, specs: list, dy: Value, x: Value, mean: Value, scale: Value, weight: Value | None, n: int, c: int,
     hw: int, groups: int, mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:  # fmt: skip
+    if scale in b.notes and weight is not None and all(mask):
+        grads = [(x.shape, x.dtype), *[((c,), weight.dtype)] * 2]
+        return b.add("group_norm_backward", [x, weight, dy], *grads, groups=groups, eps=b.notes[scale])
     parts = (n, groups, c // groups, hw)
     each = (n, groups, 1, 1)
     normal = b.map("mul", b.map("sub", b.reshape(x, parts), b.reshape(mean, each)), b.reshape(scale, each))

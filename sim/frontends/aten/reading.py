@@ -25,6 +25,7 @@ DTYPES = {
 ATEN = "aten."
 STRANGE = "strange"
 """What stands for the dtype of a tensor that the device does not have."""
+SIZES = ("sym_", "_assert", "_check")
 DEEP = 8
 """Decompositions inside each other."""
 
@@ -108,6 +109,8 @@ class Reader:
         if not self.depth:
             self.builder.place = place(node)
         self.builder.source = name
+        if _is_size(node, name):
+            return node.meta.get("val")
         specs = [spec_of(one) for one in flat(node.meta.get("val"))]
         args, named = self._known(node.args), self._known(node.kwargs)
         known = name.removeprefix(ATEN)
@@ -160,6 +163,13 @@ class Reader:
                     raise ValueError(f"{self.builder.source}: {list(value.shape)} here, {list(spec[0])} in PyTorch")
                 values[at] = self.builder.cast(value, spec[1])
         return values if several else values[0]
+
+
+def _is_size(node: torch.fx.Node, name: str) -> bool:
+    """Whether a node is a size, or checks one: it computes nothing."""
+    if any(torch.is_tensor(one) for one in flat(node.meta.get("val"))):
+        return False
+    return not isinstance(node.target, torch._ops.OpOverload) or name.removeprefix(ATEN).startswith(SIZES)
 
 
 def _nothing(builder: Builder, name: str, why: str, inputs: list[Value]) -> Any:

@@ -139,6 +139,9 @@ def avg_pool(rank: int) -> Callable[..., Value]:
         window = pool_window(x, rank, size, stride, padding, 1, ceil)
         extents = x.shape[x.rank - rank :]
         shares = _shares(window, extents, window.count(extents), padded, divisor)
+        if x.rank == 4 and rank == 2 and window.is_even and divisor is None and (padded or not any(window.low)):
+            how = {"window": window.size, "stride": window.stride, "padding": window.low}
+            return b.add("avg_pool2d", [x], specs[0], **how)
         total = pool(b, "add", x, window)
         if shares.size and (shares == shares.reshape(-1)[0]).all():
             return b.map("mul", total, float(shares.reshape(-1)[0]))
@@ -182,6 +185,8 @@ def adaptive_backward(b: Builder, specs: list, dy: Value, x: Value) -> Value:
 def upsample_nearest(b: Builder, specs: list, x: Value, *_: Any, **__: Any) -> Value:
     """Elements repeated, or taken by number where the factor is no whole one."""
     shape = specs[0][0]
+    if x.rank == 4 and not any(new % old for new, old in zip(shape[2:], x.shape[2:])):
+        return b.add("upsample", [x], specs[0], scale=tuple(new // old for new, old in zip(shape[2:], x.shape[2:])))
     for axis in range(2, x.rank):
         old, new = x.shape[axis], shape[axis]
         if new == old:
