@@ -139,18 +139,35 @@ def test_functions_that_nobody_listed(name: str) -> None:
 
 
 SPECIAL = {
-    "erf": jax.scipy.special.erf, "erfc": jax.scipy.special.erfc, "erfinv": lambda x: jax.scipy.special.erfinv(x / 4),
-    "lgamma": lambda x: jax.scipy.special.gammaln(jnp.abs(x) + 0.1), "digamma": lambda x: jax.scipy.special.digamma(
-        jnp.abs(x) + 0.1), "sinh": jnp.sinh, "cosh": jnp.cosh, "tan": jnp.tan, "asin": lambda x: jnp.arcsin(x / 4),
-    "acos": lambda x: jnp.arccos(x / 4), "atan": lambda x: jnp.arctan(x * 3),
-    "atan2": lambda x: jnp.arctan2(x, x[::-1]), "asinh": jnp.arcsinh,
-    "acosh": lambda x: jnp.arccosh(jnp.abs(x) + 1), "atanh": lambda x: jnp.arctanh(x / 4),
-    "log1p": lambda x: jnp.log1p(jnp.abs(x) * 1e-4), "expm1": lambda x: jnp.expm1(x * 1e-3), "cbrt": jnp.cbrt,
-    "sin": lambda x: jnp.sin(x * 9), "cos": lambda x: jnp.cos(x * 9), "round": lambda x: jnp.round(x * 3),
-    "sign": jnp.sign, "floor": jnp.floor, "ceil": jnp.ceil, "power": lambda x: jnp.power(jnp.abs(x), 1.7),
-    "remainder": lambda x: (jnp.mod(x, 0.7), jnp.fmod(x, 0.7)), "logistic": jax.nn.sigmoid,
+    "erf": jax.scipy.special.erf,
+    "erfc": jax.scipy.special.erfc,
+    "erfinv": lambda x: jax.scipy.special.erfinv(x / 4),
+    "lgamma": lambda x: jax.scipy.special.gammaln(jnp.abs(x) + 0.1),
+    "digamma": lambda x: jax.scipy.special.digamma(jnp.abs(x) + 0.1),
+    "sinh": jnp.sinh,
+    "cosh": jnp.cosh,
+    "tan": jnp.tan,
+    "asin": lambda x: jnp.arcsin(x / 4),
+    "acos": lambda x: jnp.arccos(x / 4),
+    "atan": lambda x: jnp.arctan(x * 3),
+    "atan2": lambda x: jnp.arctan2(x, x[::-1]),
+    "asinh": jnp.arcsinh,
+    "acosh": lambda x: jnp.arccosh(jnp.abs(x) + 1),
+    "atanh": lambda x: jnp.arctanh(x / 4),
+    "log1p": lambda x: jnp.log1p(jnp.abs(x) * 1e-4),
+    "expm1": lambda x: jnp.expm1(x * 1e-3),
+    "cbrt": jnp.cbrt,
+    "sin": lambda x: jnp.sin(x * 9),
+    "cos": lambda x: jnp.cos(x * 9),
+    "round": lambda x: jnp.round(x * 3),
+    "sign": jnp.sign,
+    "floor": jnp.floor,
+    "ceil": jnp.ceil,
+    "power": lambda x: jnp.power(jnp.abs(x), 1.7),
+    "remainder": lambda x: (jnp.mod(x, 0.7), jnp.fmod(x, 0.7)),
+    "logistic": jax.nn.sigmoid,
     "softplus": jax.nn.softplus,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", list(SPECIAL))

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.torch_functions import FUNCTIONS
 from tests.torch_models import Decoder, models
 from trnprof.frontends import from_torch
 
@@ -198,3 +199,14 @@ def test_weights_without_values_still_make_a_graph() -> None:
     graph = from_torch(model, [torch.empty(1, 2048, 4096, dtype=torch.bfloat16, device="meta")])
     assert graph.weight_bytes == 2 * (4096 * 14336 + 14336)
     assert graph.weights == {}
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_functions_that_nobody_listed(name: str) -> None:
+    function, x = FUNCTIONS[name], torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+    graph = graph_of(function, x)
+    assert graph.unsupported == ()
+    wanted = function(x)
+    flat = torch.utils._pytree.tree_leaves(wanted)
+    allowed = 1e-2 if name == "half" else 1e-4 if name == "special" else TOLERANCE
+    assert max(error(one, other) for one, other in zip(graph.run(x), flat, strict=True)) < allowed

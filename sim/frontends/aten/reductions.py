@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from sim.frontends.builder import Builder, Number
 from sim.frontends.folds import argument, cumulative, product, ranked, top
 from sim.frontends.ir import Value
@@ -121,6 +123,29 @@ def norm(b: Builder, specs: list, x: Value, p: Number = 2, dim: Axes = None, kee
     return b.map("sqrt", b.reduce("sum", b.map("square", x), axes_of(x, dim), keepdim))
 
 
+def distances(b: Builder, x: Value, y: Value, p: Number) -> Value:
+    """[…, P, R]: the p-norm of each row of x [.., P, M] less each of y [.., R, M]."""
+    apart = b.map("abs", b.map("sub", b.reshape(x, (*x.shape[:-1], 1, x.shape[-1])),
+                               b.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:]))))  # fmt: skip
+    if p == float("inf"):
+        return b.reduce("max", apart, [-1])
+    if p == 0:
+        return b.reduce("sum", b.cast(b.map("not_equal", apart, 0), x.dtype), [-1])
+    if p == 1:
+        return b.reduce("sum", apart, [-1])
+    if p == 2:
+        return b.map("sqrt", b.reduce("sum", b.map("square", apart), [-1]))
+    return b.map("pow", b.reduce("sum", b.map("pow", apart, float(p)), [-1]), 1 / p)
+
+
+def pair_distances(b: Builder, specs: list, x: Value, p: Number = 2) -> Value:
+    """Of each pair of rows once."""
+    rows, columns = np.triu_indices(x.shape[0], 1)
+    places = b.constant(rows * x.shape[0] + columns, "int32")
+    found = b.gather(b.reshape(distances(b, x, x, p), (x.shape[0] ** 2, 1)), places)
+    return b.reshape(found, specs[0][0])
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "sum": fold("sum"), "mean": fold("mean"), "amax": fold("max"), "amin": fold("min"),
     "any": some("max"), "all": some("min"), "max": extreme("max"), "min": extreme("min"),
@@ -130,5 +155,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "cumsum": running("add"), "cumprod": running("mul"), "logcumsumexp": running("logaddexp"),
     "_softmax": softmax, "softmax": softmax, "_log_softmax": log_softmax, "log_softmax": log_softmax,
     "_softmax_backward_data": softmax_backward, "_log_softmax_backward_data": log_softmax_backward,
-    "topk": topk, "sort": sort,
+    "topk": topk, "sort": sort, "_pdist_forward": pair_distances,
+    "_cdist_forward": lambda b, specs, x, y, p, *_: distances(b, x, y, p),
 }  # fmt: skip
