@@ -3,15 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from dataclasses import dataclass
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UnsupportedError
+from sim.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from sim.frontends.graph import FrameworkGraph
+    from sim.models import Sharding, Workload
 
-__all__ = ["from_jax", "from_torch"]
+__all__ = ["FrameworkModel", "from_jax", "from_torch", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkModel:
+    """A graph as `run_model` takes models: one phase, on one logical core."""
+
+    made: FrameworkGraph
+    phases: tuple[str, ...] = ("encode",)
+
+    @property
+    def name(self) -> str:
+        return self.made.name
+
+    def graph(self, workload: Workload, sharding: Sharding) -> FrameworkGraph:
+        """raises : InputError for any sharding, UnsupportedError that lists what nobody has written"""
+        if sharding.ranks > 1:
+            raise InputError(f"{self.name}: a framework's graph is not spread", remedy="describe the model to spread it")
+        if self.made.unsupported:
+            told = ", ".join(map(str, self.made.unsupported))
+            raise UnsupportedError(f"{self.name}: there is no operator for {told}")
+        return self.made
+
+    def cache_bytes(self, workload: Workload, sharding: Sharding) -> int:
+        """Nothing stays from call to call."""
+        return 0
+
+
+def load(target: str) -> FrameworkModel:
+    """The graph that a function of a file returns, which takes no arguments: `model.py::build`.
+
+    raises : InputError for a missing file or function, or what is returned
+    """
+    from sim.frontends.graph import FrameworkGraph
+
+    path, _, name = target.partition("::")
+    try:
+        function = getattr(_module(path), name)
+    except (OSError, AttributeError) as error:
+        raise InputError(f"{target}: {error}", remedy="FILE.py::FUNCTION, as trnprof run takes it") from error
+    made = function()
+    if not isinstance(made, FrameworkGraph):
+        kind = type(made).__name__
+        raise InputError(f"{target}: returns {kind}", remedy="return what trnprof.frontends.from_torch or from_jax gives")
+    return FrameworkModel(made)
+
+
+def _module(path: str) -> ModuleType:
+    """A Python file as a module of its own."""
+    spec = spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise OSError("no Python file")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def from_torch(

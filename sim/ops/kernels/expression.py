@@ -100,6 +100,10 @@ def pair(dst, op, x, y):
 def choose(dst, given):
     """The second where the first is not 0, else the third."""
     mask, yes, no = given
+    if mask.dtype not in (nl.uint8, nl.uint16, nl.uint32):
+        truth = nl.ndarray(dst.shape, dtype=nl.uint8, buffer=nl.sbuf)
+        nisa.tensor_scalar(dst=truth, data=mask, op0=nl.not_equal, operand0=0.0)
+        mask = truth
     if isinstance(no, float):
         nisa.memset(dst=dst, value=no)
     else:
