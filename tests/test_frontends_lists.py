@@ -23,14 +23,14 @@ from sim.frontends.stablehlo.rules import RULES as STABLEHLO
 
 def core_operators() -> list[Any]:
     """Overloads that PyTorch tags as core ATen."""
-    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
-    overloads = [
-        getattr(packet, name)
-        for packet in packets
-        if isinstance(packet, torch._ops.OpOverloadPacket)
-        for name in packet.overloads()
-    ]
-    return [one for one in overloads if torch.Tag.core in one.tags]
+    names = {name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+    found = []
+    for name in sorted(names):
+        packet, _, overload = name.partition(".")
+        operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        if operator is not None and torch.Tag.core in operator.tags:
+            found.append(operator)
+    return found
 
 
 def fate(operator: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from torch.nn import functional
 
 from tests.torch_functions import FUNCTIONS
 from tests.torch_models import Decoder, models
+from trnprof.cli import main
 from trnprof.frontends import from_torch
 
 MODELS = pytest.mark.parametrize("name", ["decoder", "conv net", "audio encoder"])
@@ -210,3 +213,38 @@ def test_functions_that_nobody_listed(name: str) -> None:
     flat = torch.utils._pytree.tree_leaves(wanted)
     allowed = 1e-2 if name == "half" else 1e-4 if name == "special" else TOLERANCE
     assert max(error(one, other) for one, other in zip(graph.run(x), flat, strict=True)) < allowed
+
+
+def test_the_sum_of_many_is_spread_over_the_partitions() -> None:
+    x = torch.randn(64, 300)
+    graph = graph_of(lambda x: (x.sum(), x.mean(), x.max()), x)
+    assert [operation.inputs[0].shape for operation, _ in graph.operations()] == [(128, 150), (128,)] * 3
+    assert max(error(one, other) for one, other in zip(graph.run(x), (x.sum(), x.mean(), x.max()))) < TOLERANCE
+
+
+FILE = """
+import torch
+from trnprof.frontends import from_torch
+def build():
+    return from_torch(torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU()), [torch.zeros(32, 64)])
+def strange():
+    return from_torch(Strange(), [torch.zeros(4)])
+class Strange(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x).abs()
+def nothing():
+    return 3
+"""
+
+
+def test_the_command_emulates_what_a_function_returns(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(FILE)
+    assert main(["model", f"{path}::build", "--json"]) in (None, 0)
+    told = json.loads(capsys.readouterr().out)
+    assert told["model"] == "Sequential"
+    assert [(one["operator"], one["calls"]) for one in told["operators"]] == [("matmul", 1)]
+    assert told["held"]["weights"] == 4 * (64 * 128 + 128)
+    for function, code, words in (("strange", 3, "_fft_r2c"), ("nothing", 1, "returns int"), ("none", 1, "none")):
+        assert main(["model", f"{path}::{function}"]) == code
+        assert words in capsys.readouterr().err

@@ -32,7 +32,8 @@ class FrameworkModel:
     def graph(self, workload: Workload, sharding: Sharding) -> FrameworkGraph:
         """raises : InputError for any sharding, UnsupportedError that lists what nobody has written"""
         if sharding.ranks > 1:
-            raise InputError(f"{self.name}: a framework's graph is not spread", remedy="describe the model to spread it")
+            fault = f"{self.name}: a framework's graph is for one logical core"
+            raise InputError(fault, remedy="describe the model to spread it")
         if self.made.unsupported:
             told = ", ".join(map(str, self.made.unsupported))
             raise UnsupportedError(f"{self.name}: there is no operator for {told}")
@@ -58,7 +59,9 @@ def load(target: str) -> FrameworkModel:
     made = function()
     if not isinstance(made, FrameworkGraph):
         kind = type(made).__name__
-        raise InputError(f"{target}: returns {kind}", remedy="return what trnprof.frontends.from_torch or from_jax gives")
+        raise InputError(
+            f"{target}: returns {kind}", remedy="return what trnprof.frontends.from_torch or from_jax gives"
+        )
     return FrameworkModel(made)
 
 

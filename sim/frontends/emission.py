@@ -15,8 +15,8 @@ from sim.models.graph import Operand, Operation
 
 WRAPPED = ("add", "sub", "mul", "neg")
 """Of whole numbers only an expression says that they wrap around."""
-COPIED = ("expand", "slice", "reverse")
-"""Views of which the elements do not lie in a row: an operator that wants them so has them copied first."""
+ROWS, LONG = 128, 1 << 12
+"""Partitions, and elements beyond which a sum of all is worth two steps."""
 
 
 @dataclass(slots=True)
@@ -243,6 +243,11 @@ def _reduce(emitter: Emitter, node: Node) -> None:
     """Axes that are no neighbours are folded one run after the other, the last first."""
     kind, axes = node.attributes["kind"], list(node.attributes["axes"])
     x = emitter.whole(node.inputs[0])
+    if len(axes) == x.rank and x.size > LONG:
+        # One number of many would be folded by one partition: a part on each comes first.
+        parts = next((count for count in range(ROWS, 1, -1) if x.size % count == 0), 1)
+        flat = emitter.shaped(x, (parts, x.size // parts))
+        x, axes = emitter.call(kind, "reduce", [flat], Value((parts,), x.dtype), kind=kind, axis=(1,)), [0]
     while axes:
         run = [axes.pop()]
         while axes and axes[-1] == run[0] - 1:

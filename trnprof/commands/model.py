@@ -31,7 +31,8 @@ SIZES = {
 
 
 def declare(parser: ArgumentParser) -> None:
-    parser.add_argument("config", metavar="CONFIG", help="a Hugging Face config.json, a folder with one, or a TOML")
+    parser.add_argument("config", metavar="CONFIG", help="a Hugging Face config.json, a folder with one, a TOML, or "
+                        "FILE.py::FUNCTION that returns a graph of trnprof.frontends")  # fmt: skip
     parser.add_argument("--phase", choices=PHASES, default="prefill", help="what the model does (prefill)")
     _declare_workload(parser)
     parser.add_argument("--device", metavar="D", default="trn2", help="trn1, inf2, trn2 or trn3 (trn2)")
@@ -78,6 +79,7 @@ def execute(args: Namespace) -> None:
 
     trnprof model config.json --phase prefill --seq 2048 --tp 8
     trnprof model config.json --phase decode --batch 16 --context 4096 --lnc 2
+    trnprof model block.py::build
 
     Each distinct operator is run once, at instruction level; -o keeps the trace of the whole model.
     """
@@ -87,8 +89,13 @@ def execute(args: Namespace) -> None:
     asked = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.search:
         asked |= _searched(args, asked)
+    config: Any = args.config
+    if "::" in config:
+        from trnprof.frontends import load
+
+        config, asked["phase"] = load(config), "encode"
     with _progress(args.json) as watch:
-        run = run_model(args.config, watch=watch, **asked)
+        run = run_model(config, watch=watch, **asked)
     if args.output:
         _keep(run, Path(args.output))
     if args.json:

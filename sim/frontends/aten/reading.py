@@ -36,6 +36,7 @@ WHY = {
     "masked_scatter": "which element goes where depends on data",
     "masked_select": "how many elements come out depends on data",
     "_local_scalar_dense": "a number on the host", "_embedding_bag": "bags whose sizes depend on data",
+    "resize_": "it changes a size in place",
     "_fft_c2r": "complex numbers", "_fft_r2c": "complex numbers", "_fft_c2c": "complex numbers",
 }  # fmt: skip
 """Why there is nothing for an operator, where more is known than that nobody has written it."""
