@@ -117,6 +117,9 @@ def test_what_changes_together_is_one_axis(folder):
         (('kernel = "add.py::add"', ""), "neither model nor kernel"),
         (('kernel = "add.py::add"', 'kernel = "add.py::add"\nmodel = "x.json"'), "both model and kernel"),
         (("[set]", "[set"), "not TOML"),
+        (("add.py::add", "add.py"), "names no kernel"),
+        (("add.py::add", "sub.py::add"), "kernel 'sub.py': no such file"),
+        (("[grid]", "[page]\nx = {a = 1}\n[grid]"), "is not swept"),
     ],
 )  # fmt: skip
 def test_a_specification_that_is_wrong_says_what_is(folder, change, words):

@@ -220,7 +220,7 @@ class _Reading:
         if strange:
             raise self.fault(f"[page] has x, y and work, not {', '.join(strange)}")
         value = page.get(name)
-        if value is not None and value not in asked:
+        if value is not None and (not isinstance(value, str) or value not in asked):
             raise self.fault(f"[page] {name} = {value!r} is not swept", f"one of {', '.join(sorted(asked))}")
         return value
 
@@ -249,9 +249,13 @@ class _Reading:
         from dataclasses import replace
 
         def place(value: Value) -> Value:
-            path, colons, kernel = str(value).partition("::")
-            beside = self.file.parent / path
-            return f"{beside if beside.exists() else path}{colons}{kernel}"
+            path, _, kernel = str(value).partition("::")
+            if here.subject == "kernel" and not kernel:
+                raise self.fault(f"kernel {value!r} names no kernel", "FILE.py::NAME")
+            found = next((each for each in (self.file.parent / path, Path(path)) if path and each.exists()), None)
+            if found is None:
+                raise self.fault(f"{here.subject} {path!r}: no such file")
+            return f"{found}::{kernel}" if kernel else str(found)
 
         fixed = {name: place(value) if name == here.subject else value for name, value in here.fixed.items()}
         axes = tuple(
