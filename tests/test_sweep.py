@@ -257,6 +257,20 @@ def test_a_price_is_of_whole_machines_or_of_a_share_of_one():
     assert price(half, {"trn1": 1.0}) is None
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "traces" / "sweeps").glob("*.toml")), ids=lambda path: path.stem)
+def test_the_samples_can_be_swept(path):
+    asked = read(path)
+    assert 1 < asked.size == len(list(points(asked))) <= running.MOST
+
+
+def test_what_the_documentation_shows_can_be_swept(tmp_path):
+    blocks = (ROOT / "docs" / "sweeps.md").read_text().split("```toml\n")[1:]
+    assert len(blocks) == 2
+    for block in blocks:
+        text = block.partition("```")[0].replace("../", f"{ROOT}/traces/")
+        assert read(written(tmp_path, text)).size > 1
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     (tmp_path / "small.json").write_text(json.dumps(MODEL))
