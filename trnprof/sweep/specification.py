@@ -30,7 +30,7 @@ MOST = 1_000_000
 OF_A_MODEL = ("model", *Workload.__slots__, *Sharding.__slots__, "device", "lnc", "fabric", "slow_chip", "slow_link")
 OF_A_KERNEL = ("kernel", "device", "lnc")
 TABLES = ("set", "grid", "together", "arguments", "price_per_hour", "page")
-WORK = ("model", "phase", "seq", "context", "steps", "recompute")
+WORK = ("model", "phase", "seq", "context", "steps")
 """What a model does; everything else is how. A kernel does what the shapes of its arguments say.
 
 A machine that does not exist is compared with itself alone, so what-ifs count as work.
