@@ -7,9 +7,8 @@ clock; clocks of a sequence are turned into it by the snapshots in the file.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -62,8 +61,9 @@ def read(data: bytes, path: str) -> Trace:
             reader.take(message(packet))
         except Damaged:
             receipt.set_aside(PACKETS, "are damaged")
+    seen = bool(reader.events)
     reader.finish()
-    if not reader.events:
+    if not seen:
         raise InputError(f"{path}: a Perfetto trace without track events", remedy="slices and counters are shown here")
     return reader.timeline.trace(Meta(False, "unknown", path, tool="Perfetto trace"), PACKETS)
 
@@ -101,21 +101,17 @@ def _compressed(packet: bytes) -> bytes | None:
     return unpacked
 
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""What most events have no notes in."""
-
-
 @dataclass(slots=True)
 class _Point:
-    """A track event, once its names and its time are known."""
+    """A beginning, an instant or a value, once its names and its time are known."""
 
-    time: int
-    order: int
     kind: int
-    track: int
     name: str = ""
     category: str = ""
-    notes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    args: str | None = None
+    """Notes as JSON."""
+    exact: tuple[int, int] | None = None
+    """Start and end in ps that a slice of ours carries."""
     flows: tuple[int, ...] = ()
     last_flows: tuple[int, ...] = ()
     value: float = 0.0
@@ -129,10 +125,13 @@ class _Reader:
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.receipt = timeline.receipt
-        self.events: list[_Point] = []
+        self.events: list[tuple[int, int, _Point | None]] = []
+        """Time in ns, track, and what happens; None for an end, which says no more."""
         self._sequences: dict[int, Sequence] = {}
         self._tracks = Tracks()
         self._sums: dict[int, float] = {}
+        self._numbers: dict[int, int] = {}
+        """One object for each number of a track."""
 
     def take(self, packet: Fields) -> None:
         sequence = self._sequences.setdefault(first(packet, pb.Packet.SEQUENCE, 0), Sequence())
@@ -159,11 +158,9 @@ class _Reader:
             took = first(legacy, pb.Legacy.DURATION_US, 0) * NS_PER_US * PS_PER_NS if phase == "X" else None
         if time is None:
             return self._refuse(kind, "have no time that the file explains")
-        track = first(event, pb.Event.TRACK, sequence.track)
+        track = self._numbers.setdefault(track := first(event, pb.Event.TRACK, sequence.track), track)
         if kind in (pb.Kind.BEGIN, pb.Kind.END, pb.Kind.INSTANT):
-            point = _Point(time, len(self.events), kind, track, took=took)
-            self._describe(point, event, legacy, sequence)
-            self.events.append(point)
+            self.events.append((time, track, self._described(kind, took, event, legacy, sequence)))
         elif kind == pb.Kind.COUNTER:
             whole = pb.Event.VALUE in event
             value = float(signed(first(event, pb.Event.VALUE, 0))) if whole else double(
@@ -181,19 +178,27 @@ class _Reader:
         self.receipt.read(table, 1)
         self.receipt.set_aside(table, reason)
 
-    def _describe(self, point: _Point, event: Fields, legacy: Fields, sequence: Sequence) -> None:
+    def _described(
+        self, kind: int, took: int | None, event: Fields, legacy: Fields, sequence: Sequence
+    ) -> _Point | None:
+        if kind == pb.Kind.END:
+            return None
+        point = _Point(kind, took=took)
         iid = first(event, pb.Event.NAME_IID, first(legacy, pb.Legacy.NAME_IID, 0))
         point.name = text(event, pb.Event.NAME) or sequence.name(pb.Interned.NAMES, iid)
         categories = [sequence.name(pb.Interned.CATEGORIES, iid) for iid in _numbers(event, pb.Event.CATEGORY_IIDS)]
         own = [value.decode("utf-8", "replace") for value in _chunks(event, pb.Event.CATEGORIES)]
         point.category = ",".join([*categories, *own])
-        point.notes = dict(sequence.note(message(note)) for note in _chunks(event, pb.Event.ANNOTATIONS)) or _NOTHING
+        notes = dict(sequence.note(message(note)) for note in _chunks(event, pb.Event.ANNOTATIONS))
+        point.exact = _pair(notes.pop(pb.EXACT, None))
+        point.args = msgspec.json.encode(notes).decode("utf-8", "replace") if notes else None
         point.flows = (*_numbers(event, pb.Event.FLOWS, 8), *_numbers(event, pb.Event.OLD_FLOWS))
         point.last_flows = (*_numbers(event, pb.Event.LAST_FLOWS, 8), *_numbers(event, pb.Event.OLD_LAST_FLOWS))
+        return point
 
     def _value(self, time: int, track: int, value: float, notes: dict[str, Any] | None = None) -> None:
-        point = _Point(time, len(self.events), pb.Kind.COUNTER, track, value=value, notes=notes or _NOTHING)
-        self.events.append(point)
+        exact = _pair(notes.get(pb.EXACT)) if notes else None
+        self.events.append((time, track, _Point(pb.Kind.COUNTER, exact=exact, value=value)))
 
     def _extra(self, time: int, event: Fields, sequence: Sequence) -> None:
         """Counters that ride on a slice's event."""
@@ -209,63 +214,66 @@ class _Reader:
     def finish(self) -> None:
         """Put every event into the timeline."""
         names = self._tracks.names()
-        stacks: dict[int, list[tuple[int, _Point]]] = {}
-        for point in sorted(self.events, key=lambda point: (point.time, point.order)):
-            track = names.get(point.track, f"track {point.track}")
-            if point.kind == pb.Kind.COUNTER:
-                self._count(point, track)
-            elif point.kind == pb.Kind.END:
-                self._end(point, stacks)
+        stacks: dict[int, list[tuple[int, tuple[int, int] | None, int]]] = {}
+        self.events.sort(key=lambda event: event[0])
+        self.events.reverse()
+        while self.events:
+            # Each goes when it is told: events and timeline together would be held else.
+            time, number, point = self.events.pop()
+            track = names.get(number, f"track {number}")
+            if point is None:
+                self._end(time, stacks.get(number))
+            elif point.kind == pb.Kind.COUNTER:
+                self._count(time, number, point, track)
             else:
-                row = self._slice(point, track)
+                row = self._slice(time, point, track)
                 if point.kind == pb.Kind.BEGIN and point.took is None:
-                    stacks.setdefault(point.track, []).append((row, point))
+                    stacks.setdefault(number, []).append((row, _agreed(point.exact, time), time))
         for stack in stacks.values():
-            for row, _ in stack:
+            for row, *_ in stack:
                 self.timeline.leave_open(row)
 
-    def _count(self, point: _Point, track: str) -> None:
-        scale, adds = self._tracks.counter(point.track)
-        value = point.value * scale + (self._sums.get(point.track, 0.0) if adds else 0.0)
-        self._sums[point.track] = value
+    def _count(self, time: int, number: int, point: _Point, track: str) -> None:
+        scale, adds = self._tracks.counter(number)
+        value = point.value * scale + (self._sums.get(number, 0.0) if adds else 0.0)
+        self._sums[number] = value
         self.receipt.read(COUNTERS, 1)
-        exact = _exact(point)
-        self.timeline.count(track, exact[0] if exact else point.time, value)
+        exact = _agreed(point.exact, time)
+        self.timeline.count(track, exact[0] if exact else time, value)
 
-    def _slice(self, point: _Point, track: str) -> int:
-        exact = _exact(point)
-        args = {name: value for name, value in point.notes.items() if name != pb.EXACT}
-        shown = msgspec.json.encode(args).decode("utf-8", "replace") if args else None
-        start = exact[0] if exact else point.time
-        end = point.time + (point.took or 0) if point.kind == pb.Kind.INSTANT or point.took is not None else start
-        row = self.timeline.slice(track, point.name, start, exact[1] if exact else end, point.category, shown)
+    def _slice(self, time: int, point: _Point, track: str) -> int:
+        exact = _agreed(point.exact, time)
+        start = exact[0] if exact else time
+        end = time + (point.took or 0) if point.kind == pb.Kind.INSTANT or point.took is not None else start
+        row = self.timeline.slice(track, point.name, start, exact[1] if exact else end, point.category, point.args)
         self.receipt.read(SLICES, 1)
         self.receipt.read_time(SLICES, 0 if point.kind == pb.Kind.BEGIN and point.took is None else end - start)
         for flow in (*point.flows, *point.last_flows):
             self.receipt.read(FLOWS, 1)
-            self.timeline.point(flow, row, point.time, flow in point.last_flows)
+            self.timeline.point(flow, row, time, flow in point.last_flows)
         return row
 
-    def _end(self, point: _Point, stacks: dict[int, list[tuple[int, _Point]]]) -> None:
-        stack = stacks.get(point.track)
+    def _end(self, time: int, stack: list[tuple[int, tuple[int, int] | None, int]] | None) -> None:
         if not stack:
             return self._refuse(pb.Kind.END, "end what never began")
-        row, begun = stack.pop()
-        exact = _exact(begun)
-        fits = exact is not None and abs(exact[1] - point.time) <= PS_PER_NS
-        start, end = exact if exact is not None and fits else (begun.time, point.time)
+        row, exact, began = stack.pop()
+        fits = exact is not None and abs(exact[1] - time) <= PS_PER_NS
+        start, end = exact if exact is not None and fits else (began, time)
         self.timeline.span(row, start, end)
         self.receipt.read_time(SLICES, end - start)
         return None
 
 
-def _exact(point: _Point) -> tuple[int, int] | None:
-    """Start and end in ps that a slice of ours carries, where they agree with its ns."""
-    found = point.notes.get(pb.EXACT)
+def _pair(found: Any) -> tuple[int, int] | None:
+    """Two whole numbers of a note, where it has them."""
     if not isinstance(found, list) or len(found) != 2 or not all(type(time) is int for time in found):
         return None
-    start, end = found
-    return (start, end) if abs(start - point.time) <= PS_PER_NS and end >= start else None
+    return found[0], found[1]
+
+
+def _agreed(exact: tuple[int, int] | None, time: int) -> tuple[int, int] | None:
+    """Start and end in ps that a slice of ours carries, where they agree with its time."""
+    return exact if exact is not None and abs(exact[0] - time) <= PS_PER_NS and exact[1] >= exact[0] else None
 
 
 def _chunks(fields: Fields, number: int) -> list[bytes]:

@@ -89,15 +89,19 @@ def read_csv(data: bytes, path: str) -> Trace:
     return replace(trace, meta=meta)
 
 
-def _csv(data: bytes, name: str, path: str) -> dict[str, pa.Array]:
+def _csv(data: bytes, name: str, path: str) -> dict[str, pa.ChunkedArray]:
     """The columns of a file, in the types that `export` wrote."""
     import pyarrow as pa
     from pyarrow import csv
 
     kinds = {column: _kind(name, column) for column in TABLES[name].columns}
+    # Text that repeats is held once.
+    kinds = {column: pa.dictionary(pa.int32(), kind) if pa.types.is_string(kind) else kind
+             for column, kind in kinds.items()}  # fmt: skip
     try:
         found = csv.read_csv(
             pa.py_buffer(data),
+            csv.ReadOptions(use_threads=False),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=kinds, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
@@ -105,7 +109,7 @@ def _csv(data: bytes, name: str, path: str) -> dict[str, pa.Array]:
         )
     except pa.ArrowException as fault:
         raise InputError(f"{path}: damaged: {str(fault).splitlines()[0]}") from None
-    return {name: column.combine_chunks() for name, column in zip(found.column_names, found.columns)}
+    return dict(zip(found.column_names, found.columns))
 
 
 def _kind(table: str, column: str) -> Any:
@@ -115,7 +119,7 @@ def _kind(table: str, column: str) -> Any:
     return pa.string() if spec.text or f"{table}.{column}" in WORDS else pa.from_numpy_dtype(spec.dtype)
 
 
-def _trace(tables: Mapping[str, Mapping[str, Any]], meta: Mapping[str, Any], path: str) -> Trace:
+def _trace(tables: Mapping[str, dict[str, Any]], meta: Mapping[str, Any], path: str) -> Trace:
     unknown = tables.keys() - TABLES.keys()
     if unknown:
         raise InputError(f"{path}: no table {_listing(unknown)} in a trace")
@@ -147,12 +151,13 @@ def _meta(fields: Mapping[str, Any], path: str) -> Meta:
     return meta
 
 
-def _table(name: str, columns: Mapping[str, Any], strings: Strings, path: str) -> Table:
+def _table(name: str, columns: dict[str, Any], strings: Strings, path: str) -> Table:
     kind = TABLES[name]
     unknown = columns.keys() - kind.columns.keys()
     if unknown:
         raise InputError(f"{path}: no column {_listing(unknown)} in {name}")
-    made = {column: _column(name, column, columns[column], strings, path) for column in columns}
+    # Each goes when it is made: two copies of all columns would be held else.
+    made = {column: _column(name, column, columns.pop(column), strings, path) for column in list(columns)}
     rows = {len(values) for values in made.values()}
     if len(rows) > 1:
         raise InputError(f"{path}: the columns of {name} are of different lengths")
@@ -172,13 +177,16 @@ def _column(table: str, column: str, values: Any, strings: Strings, path: str) -
 
     spec, words = TABLES[table].columns[column], WORDS.get(f"{table}.{column}")
     try:
-        found = values if isinstance(values, pa.Array) else pa.array(_listed(values), _kind(table, column))
+        if isinstance(values, pa.ChunkedArray):
+            found = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+        else:
+            found = pa.array(_listed(values), _kind(table, column))
     except (pa.ArrowException, OverflowError, msgspec.DecodeError, RecursionError) as fault:
         raise InputError(f"{path}: {table}.{column}: {str(fault).splitlines()[0]}") from None
     if words is None and not spec.text:
         absent = np.nan if spec.dtype.kind == "f" else spec.dtype.type(spec.absent).item()
         return found.fill_null(absent).to_numpy(zero_copy_only=False)
-    encoded = found.dictionary_encode()
+    encoded = found if pa.types.is_dictionary(found.type) else found.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     if words is None:
         codes = [strings.code(text) for text in texts]
