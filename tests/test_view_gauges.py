@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from sim.trace import SemaphoreUpdates, Trace
+from tests.naive import gauges as naive
 from tests.synthetic import US, attention, large
+from trnprof.jit.gauges import OVERLAP
 from trnprof.view import Session, Viewport
-from trnprof.view.gauges import OVERLAP, Flow, semaphores
+from trnprof.view.gauges import Flow, semaphores
 from trnprof.view.lanes import Columns, Lane
 
 EDGES = np.arange(0, 28 * US + 1, US // 4)
@@ -68,6 +70,18 @@ def test_a_flow_is_exact_at_any_zoom_however_its_rows_overlap():
     for edges in (np.arange(0, 101_001, 1000), np.arange(30_000, 31_000, 10), np.array([0, 101_000])):
         found = flow.sample(edges) * np.diff(edges) / 1e12
         assert found == pytest.approx(spread(start, end, amount, edges), rel=1e-3, abs=amount.max() * 1e-4)
+
+
+def test_what_is_done_by_a_moment_is_what_the_slow_twin_adds_up():
+    rng = np.random.default_rng(2)
+    start = np.sort(rng.integers(0, 3000, 60))
+    end = start + rng.integers(0, 300, 60)
+    amount = rng.integers(0, 10**6, 60)
+    flow = Flow(Lane(Columns(start, end, np.ones(60, np.uint8))), np.concatenate(([0], np.cumsum(amount))), (0, 1))
+    moments = np.arange(-10, 3500, 7)
+    spans = list(zip(start.tolist(), end.tolist(), strict=True))
+    expected = [float(naive.done(spans, amount.tolist(), int(moment))) for moment in moments]
+    assert flow._done(moments) == pytest.approx(expected, abs=1e-3)
 
 
 def test_rates_end_at_the_roof_of_their_arithmetic(session):

@@ -157,15 +157,26 @@ def coarsen(fine, coarse):
 
 
 @njit(cache=True)
+def last_reached(blocks, low, high, t0):
+    """The last of the blocks [low, high) before which no row ends after t0; `low` is one.
+
+    The first row that ends after t0 is in it, or in none.
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        if max(blocks[middle, REACH_WORK], blocks[middle, REACH_OTHER]) <= t0:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
 def first_reaching(end, rows, coarse, fine, t0):
     """Index of the first row that ends after t0; rows.size when none does."""
-    c = 0
-    while c < coarse.shape[0] and max(coarse[c, END_WORK], coarse[c, END_OTHER]) <= t0:
-        c += 1
-    b = c * (COARSE // FINE)
-    while b < fine.shape[0] and max(fine[b, END_WORK], fine[b, END_OTHER]) <= t0:
-        b += 1
-    i = b * FINE
+    step = COARSE // FINE
+    c = last_reached(coarse, 0, coarse.shape[0], t0)
+    i = last_reached(fine, c * step, min((c + 1) * step, fine.shape[0]), t0) * FINE
     while i < rows.size and end[rows[i]] <= t0:
         i += 1
     return i
@@ -407,6 +418,16 @@ def gaps(start, end, flags, rows, fine, coarse, window, out):
 
 
 @njit(cache=True)
+def column_of(block, window, reach, width, columns):
+    """The column in which all lies that a block adds to the union of work; -1 where it lies in several."""
+    t0 = window[0]
+    if block[FIRST_START] < t0:
+        return -1
+    column = min(int((max(block[FIRST_START], reach) - t0) / width), columns - 1)
+    return column if block[END_WORK] - t0 <= (column + 1) * width else -1
+
+
+@njit(cache=True)
 def coverage(start, end, flags, rows, fine, coarse, window, out):
     """Add to out[c] how many ps of column c the work of a lane covers; window is [t0, t1], out float64 [columns]."""
     t0, t1 = window[0], window[1]
@@ -414,6 +435,20 @@ def coverage(start, end, flags, rows, fine, coarse, window, out):
     reach = t0
     i = first_reaching(end, rows, coarse, fine, t0)
     while i < rows.size and start[rows[i]] < t1:
+        if i % FINE == 0:
+            block = fine[i // FINE]
+            size = FINE
+            column = column_of(block, window, reach, width, out.size)
+            if i % COARSE == 0 and column >= 0:
+                whole = column_of(coarse[i // COARSE], window, reach, width, out.size)
+                if whole >= 0:
+                    block = coarse[i // COARSE]
+                    size = COARSE
+            if column >= 0:
+                out[column] += block[BUSY_WORK]
+                reach = max(reach, block[END_WORK])
+                i += size
+                continue
         row = rows[i]
         i += 1
         low = max(start[row], reach)

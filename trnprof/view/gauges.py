@@ -16,9 +16,6 @@ from trnprof.view.counters import Steps, summed
 from trnprof.view.lanes import Lane
 from trnprof.view.tracks import Row
 
-OVERLAP = 8
-"""Instructions of TensorE that run at the same time, at most: pipelined ones overlap by a few."""
-
 _LOOKS = 512
 """Parts of a window in which a peak is looked for."""
 
@@ -66,20 +63,13 @@ class Flow:
 
     def _done(self, at: np.ndarray) -> np.ndarray:
         """What is done by each moment, float64."""
-        columns, rows = self.lane.columns, self.lane.rows
-        begun = np.searchsorted(self._starts, at, "right")
-        done = self.total[begun].astype(np.float64)
-        for back in range(1, OVERLAP + 1):
-            k = begun - back
-            row = rows[np.maximum(k, 0)]
-            start, end = columns.start[row], columns.end[row]
-            left = np.clip((end - at) / np.maximum(end - start, 1), 0, 1)
-            done -= np.where(k >= 0, left * (self.total[np.maximum(k, 0) + 1] - self.total[np.maximum(k, 0)]), 0)
-        return done
+        from trnprof.jit.gauges import done
 
-    @property
-    def _starts(self) -> np.ndarray:
-        return self.lane.starts
+        begun = np.searchsorted(self.lane.starts, at, "right")
+        out = self.total[begun].astype(np.float64)
+        columns = self.lane.columns
+        done(at, begun, columns.start, columns.end, self.lane.rows, self.total, out)
+        return out
 
 
 def gauges(trace: Trace, core: int, rows: Sequence[Row], window: tuple[int, int]) -> dict[str, tuple[Gauge, ...]]:

@@ -33,6 +33,9 @@ _SHORT = {
 
 _NAME_WIDTH = 80
 
+_TABLE = 1 << 17
+"""Tuples of so few possible values are told apart by a table, more of them by sorting."""
+
 
 class Labels:
     """Interned pairs of full and short text; keys stay valid for the life of a session."""
@@ -82,13 +85,10 @@ class Labels:
         return self._distinct([table.name[rows], table.kind[rows], took], self._region)
 
     def _distinct(self, columns: list[np.ndarray], make) -> np.ndarray:
+        """The code of what `make` says of each row; it is asked once for equal ones."""
         if not columns[0].size:
             return np.empty(0, np.int32)
-        group = np.zeros(columns[0].size, np.int64)
-        for column in columns:
-            values, place = np.unique(column, return_inverse=True)
-            group = np.unique(group * values.size + place, return_inverse=True)[1]
-        _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+        first, inverse = distinct(columns)
         keys = zip(*(column[first].tolist() for column in columns), strict=True)
         codes = np.array([self._once(make, key) for key in keys], np.int32)
         return codes[inverse]
@@ -116,6 +116,28 @@ class Labels:
     def _region(self, name: int, kind: int, took: int) -> tuple[str, str]:
         shown = words.plain(self._trace.strings[name] or RegionKind(kind).name.lower(), _NAME_WIDTH)
         return f"{shown}  {words.estimate(words.time(took), self._trace.meta.is_simulation)}", shown
+
+
+def distinct(columns: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """A row of each distinct tuple, in the tuples' order, and for each row the place of its tuple."""
+    key, size = np.zeros(columns[0].size, np.int64), 1
+    for column in columns:
+        low = int(column.min())
+        width = int(column.max()) - low + 1
+        if size * width > _TABLE:
+            values, key = np.unique(key, return_inverse=True)
+            size = values.size
+            values, column = np.unique(column, return_inverse=True)
+            low, width = 0, values.size
+        if width > 1:
+            key = key * width + (column - low)
+            size *= width
+    if size > _TABLE:
+        return np.unique(key, return_index=True, return_inverse=True)[1:]
+    row = np.full(size, -1, np.int64)
+    row[key] = np.arange(key.size)
+    used = row >= 0
+    return row[used], (np.cumsum(used) - 1)[key]
 
 
 def instruction_label(opcode: str | None, function: str | None, kind: str | None) -> tuple[str, str]:

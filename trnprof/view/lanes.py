@@ -8,9 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from sim.trace import Trace
+from sim.trace import Arrays, Trace
+from trnprof.view import levels
 
 NEARLY = 0.95
+KEPT_ROWS = 1 << 15
+"""Of shorter lanes a picture is made faster than it is read from a file."""
+DENSE = 2
+"""Rows a column from which all of a lane at one zoom is kept; at the next zoom it is half as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Lane:
         self.rows = np.arange(columns.start.size, dtype=np.int32) if rows is None else rows.astype(np.int32, copy=False)
         self._trace = trace
         self._name = name
+        self._levels: dict[int, levels.Level] = {}
 
     def __len__(self) -> int:
         return self.rows.size
@@ -44,18 +50,18 @@ class Lane:
         found = self._kept("blocks", self._measure)
         return found["fine"], found["coarse"]
 
-    def _kept(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    def _kept(self, name: str, make: Callable[[], Arrays]) -> Arrays:
         return make() if self._trace is None else self._trace.derive(f"{self._name}.{name}", make)
 
     def _of_most(self, name: str, make: Callable[[], np.ndarray], t0_ps: int, t1_ps: int) -> np.ndarray:
         """What is asked of all of a lane, or nearly, is the first picture of the next opening too."""
-        if self._trace is None or not len(self):
+        if not self._keeps:
             return make()
         if t1_ps - t0_ps < NEARLY * (self.columns.start[self.rows[-1]] - self.columns.start[self.rows[0]]):
             return make()
         return self._kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"].copy()
 
-    def _measure(self) -> dict[str, np.ndarray]:
+    def _measure(self) -> Arrays:
         from trnprof.jit import frames
 
         where = (self.columns.start, self.columns.end, self.columns.flags, self.rows)
@@ -77,7 +83,45 @@ class Lane:
 
     def marks(self, t0_ps: int, t1_ps: int, bucket_ps: int) -> np.ndarray:
         """Bars and clusters of the window, int64 [marks, MARKS]; t0 a multiple of a cell."""
-        return self._of_most(f"marks.{bucket_ps}", lambda: self._marks(t0_ps, t1_ps, bucket_ps), t0_ps, t1_ps)
+        from trnprof.jit.frames import CELL_BUCKETS
+
+        cell = CELL_BUCKETS * bucket_ps
+        level = None if t0_ps % cell or t1_ps % cell else self._level(bucket_ps)
+        if level is None:
+            return self._marks(t0_ps, t1_ps, bucket_ps)
+        # Rows that began before the window show in its first cell only.
+        first = self._marks(t0_ps, t0_ps + cell, bucket_ps)
+        low, high = np.searchsorted(level.start, (t0_ps + cell, t1_ps))
+        return np.concatenate((first, level.marks[low:high]))
+
+    def prepare(self) -> None:
+        """Find out what the lane comes to at every zoom that shows many rows as one, where it is kept."""
+        if self._keeps and not self._levels and len(buckets := self._buckets):
+            found = self._kept("levels", lambda: levels.made(self._marks, self._coverage, buckets, self._extent))
+            self._levels = levels.told(found, self._extent[0])
+
+    @property
+    def _keeps(self) -> bool:
+        return self._trace is not None and self._trace.store is not None and len(self) >= KEPT_ROWS
+
+    def _level(self, bucket_ps: int) -> levels.Level | None:
+        """The lane at one zoom, if that is there."""
+        if not self._levels and self._keeps and self._trace.store.knows(f"{self._name}.levels"):
+            self.prepare()
+        return self._levels.get(bucket_ps)
+
+    @property
+    def _buckets(self) -> list[int]:
+        """Widths of a column at which so many rows are shown as one that it is worth keeping, ascending."""
+        first, _, start = self._extent
+        shortest = max(1, DENSE * (start - first) // len(self))
+        return [1 << k for k in range((shortest - 1).bit_length(), (start - first).bit_length())]
+
+    @cached_property
+    def _extent(self) -> tuple[int, int, int]:
+        """First start, last end and last start, ps."""
+        start = self.columns.start
+        return int(start[self.rows[0]]), int(self.blocks[1][:, :2].max()), int(start[self.rows[-1]])
 
     def _marks(self, t0_ps: int, t1_ps: int, bucket_ps: int) -> np.ndarray:
         from trnprof.jit import frames
@@ -103,7 +147,12 @@ class Lane:
 
     def coverage(self, t0_ps: int, t1_ps: int, columns: int = 1) -> np.ndarray:
         """How many ps of each of the columns work covers, float64 [columns]."""
-        return self._of_most(f"coverage.{columns}", lambda: self._coverage(t0_ps, t1_ps, columns), t0_ps, t1_ps)
+        bucket = (t1_ps - t0_ps) // columns
+        level = None if bucket < 1 or t0_ps % bucket or (t1_ps - t0_ps) % columns else self._level(bucket)
+        if level is None:
+            name = f"coverage.{columns}"
+            return self._of_most(name, lambda: self._coverage(t0_ps, t1_ps, columns), t0_ps, t1_ps)
+        return level.coverage(t0_ps // bucket, columns)
 
     def _coverage(self, t0_ps: int, t1_ps: int, columns: int) -> np.ndarray:
         from trnprof.jit import frames

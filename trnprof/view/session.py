@@ -221,6 +221,7 @@ class Session:
         if self.trace.store is not None:
             t0, t1 = self.home
             self.timeline.frame(Viewport(t0, t0 + (t1 - t0) // 8, PREPARED))
+            self.timeline.prepare()
 
     def overview(self, columns: int) -> Overview:
         """How busy each engine is over the whole trace."""

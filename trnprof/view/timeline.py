@@ -221,6 +221,12 @@ class Timeline:
                 self._frames.popitem(last=False)
         return frame
 
+    def prepare(self) -> None:
+        """Find out what lanes of many rows come to at every zoom, so that a frame at a new one need not."""
+        for row in list(self.rows.values()):
+            for lane in row.lanes if isinstance(row, Row) else ():
+                lane.prepare()
+
     def forget(self) -> None:
         """Let go of all frames and overviews that are kept."""
         with self._lock:
