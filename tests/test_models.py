@@ -128,6 +128,24 @@ def test_tokens_spread_evenly_over_the_experts_that_they_reach(tokens: int, acti
     assert routed(part, tokens, Sharding()) == (active, each)
 
 
+@pytest.mark.parametrize(
+    ("batch", "operator", "times"),
+    [(1, "expert_mlp", 1), (3, "gated_mlp", 5), (64, "expert_mlp", 1), (256, "gated_mlp", 8)],
+    ids=["every choice", "experts that no token reaches", "every expert", "many tokens"],
+)
+def test_experts_share_a_kernel_where_it_reads_none_in_vain(batch: int, operator: str, times: int) -> None:
+    sparse = read(LLAMA | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2})
+    graph = sparse.graph(Workload("decode", batch=batch), Sharding())
+    layer = next(one for one in graph.sections[0].layers if one.name == "layers")
+    named = {one.name: one for one in layer.operations}
+    experts = named[f"mlp/experts/{operator}"]
+    assert (experts.operator, experts.times) == (operator, times)
+    assert ("mlp/weighted_sum" in named) == (operator == "gated_mlp")
+    assert experts.expert_bytes == 8 * 3 * 2 * LLAMA["hidden_size"] * LLAMA["intermediate_size"]
+    spread = sparse.graph(Workload("decode", batch=2), Sharding(tp=2, ep=2))
+    assert "expert_mlp" not in {one.operator for one, _ in spread.operations()}
+
+
 def test_experts_lie_in_memory_whether_or_not_a_token_reaches_them() -> None:
     sparse = LLAMA | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
     one, many = (read(sparse).graph(Workload("decode", batch=batch), Sharding()) for batch in (1, 64))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from sim.models.draft import QUICK, Draft
-from sim.models.graph import SIZES
+from sim.models.graph import SIZES, Operand
 from sim.models.workload import Sharding, divided
 
 WIDEST = 12_288
@@ -87,13 +87,40 @@ def _experts(draft: Draft, part: FeedForward, rows: int, hidden: int) -> None:
     local = divided("experts", part.experts, "ep", sharding.ep)
     columns = divided("expert columns", part.intermediate, "tp", sharding.expert_slices)
     active, each = routed(part, rows, sharding)
-    _dense(draft, part, "mlp/experts", each, hidden, columns, times=active, held=local, role="expert")
-    if sharding.experts_over_data:
-        draft.collective("mlp/combine", "all_to_all", copies * hidden * element, "dp", sharding.ep)
-    draft.elementwise("mlp/weighted_sum", "add", (rows, hidden), (rows, hidden), times=chosen)
+    if _together(draft, part, rows, active):
+        _at_once(draft, part, rows, hidden, columns)
+    else:
+        _dense(draft, part, "mlp/experts", each, hidden, columns, times=active, held=local, role="expert")
+        if sharding.experts_over_data:
+            draft.collective("mlp/combine", "all_to_all", copies * hidden * element, "dp", sharding.ep)
+        draft.elementwise("mlp/weighted_sum", "add", (rows, hidden), (rows, hidden), times=chosen)
     if part.shared_intermediate:
         columns = divided("shared expert columns", part.shared_intermediate, "tp", sharding.tp)
         _dense(draft, part, "mlp/shared", rows, hidden, columns)
+
+
+def _together(draft: Draft, part: FeedForward, rows: int, active: int) -> bool:
+    """Whether the kernel of all experts is faster than one call an expert: for few tokens, unless it reads experts that
+    no token reaches. It reads one a choice, and every expert where there are more choices than experts."""
+    return (
+        draft.workload.phase != "train"
+        and draft.workload.dtype in QUICK
+        and part.gated
+        and not part.bias
+        and draft.sharding.ep == 1
+        and rows <= FEW
+        and min(rows * part.experts_per_token, part.experts) <= active
+    )
+
+
+def _at_once(draft: Draft, part: FeedForward, rows: int, hidden: int, columns: int) -> None:
+    """The experts of all tokens and their weighted sum in one kernel."""
+    first = draft.weight(part.experts, hidden, columns, role="expert")
+    last = draft.weight(part.experts, columns, hidden, role="expert")
+    chosen = rows, part.experts_per_token
+    numbers, factors = Operand(chosen, "int32", "index"), Operand(chosen, draft.dtype, "index")
+    draft.call("mlp/experts/expert_mlp", "expert_mlp", draft.flow(rows, hidden), first, first, last, numbers, factors,
+               activation=part.activation)  # fmt: skip
 
 
 def routed(part: FeedForward, rows: int, sharding: Sharding) -> tuple[int, int]:
