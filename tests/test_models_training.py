@@ -214,3 +214,38 @@ def test_the_step_of_the_trace_is_the_step_that_was_worked_out(slow: float, monk
     monkeypatch.setattr(training, "step", lambda *args: kept.append(made(*args)) or kept[-1])
     run = trnprof.run_model(TINY, phase="train", batch=8, seq=128, pp=2, dp=2, slow_chip=slow)
     assert run.latency_ps == kept[0].step_ps
+
+
+ENCODER = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [ENCODER | {"model_type": "bert", "vocab_size": 500}, ENCODER | {"model_type": "vit", "image_size": 64}],
+    ids=["words", "images"],
+)
+def test_an_encoder_is_trained_from_its_loss_back_to_what_it_is_given(description: dict) -> None:
+    run = trnprof.run_model(description, phase="train", seq=128, batch=4, microbatch=2)
+    assert run.training.microbatches == 2
+    assert run.verdict.bound is not None
+    called = {use.name: use.calls for use in run.operators}
+    assert called["head/head/loss"] == called["head backward/head/loss/gradient"] == 2
+    assert "embedding backward/embedding/patches/input gradient" not in called
+    once = trnprof.run_model(description, phase="encode", seq=128, batch=4)
+    # Guesses of all words are more than the head that encodes one text; pixels have no gradient: 2 for the patches.
+    assert 2.7 < run.flops / once.flops < 4
+
+
+@pytest.mark.parametrize(
+    ("description", "lacks"),
+    [
+        ({"model_type": "mamba", "hidden_size": 128, "num_hidden_layers": 2, "vocab_size": 500},
+         "no gradient of depthwise_conv1d, ssm_scan"),
+        ({"_class_name": "AutoencoderKL", "block_out_channels": [64], "layers_per_block": 1, "sample_size": 32},
+         "no gradient of conv2d, group_norm"),
+    ],
+    ids=["mamba", "autoencoder"],
+)  # fmt: skip
+def test_what_cannot_be_trained_says_what_lacks(description: dict, lacks: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"cannot be trained: there is {lacks}"):
+        trnprof.run_model(description, phase="train")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.errors import InputError
-from sim.trace import ENGINE_NAMES, Engine, Table, Trace
+from sim.trace import ENGINE_NAMES, Engine, Instructions, Table, Trace
 from trnprof.intervals import union_ps
 
 KEYS = {
@@ -30,6 +30,7 @@ class Rank:
 
     value: str | None
     count: int
+    """Of instructions: those that the rows stand for."""
     total_ps: int
     """Durations, summed."""
     busy_ps: int
@@ -105,7 +106,8 @@ def _rank(trace: Trace, table: Table, by: str, entry: tuple[int, int, np.ndarray
     window = trace.meta.window[1] - trace.meta.window[0]
     busy = union_ps(start, end)
     share = busy / window if window > 0 else None
-    return Rank(_name(trace, by, code), rows.size, total, busy, int((end - start).max()), share)
+    count = int(table.count[rows].sum()) if isinstance(table, Instructions) else rows.size
+    return Rank(_name(trace, by, code), count, total, busy, int((end - start).max()), share)
 
 
 def _name(trace: Trace, by: str, code: int) -> str | None:

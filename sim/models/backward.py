@@ -42,7 +42,7 @@ def _is_activation(operation: Operation) -> bool:
 
 def gradients(operation: Operation) -> Iterator[Operation]:
     """raises : UnsupportedError for an operator of which nobody has written the gradient"""
-    make = _RULES.get(operation.operator)
+    make = RULES.get(operation.operator)
     if make is None:
         raise UnsupportedError(f"{operation.name}: {operation.operator} has no backward pass")
     yield from make(operation)
@@ -62,13 +62,14 @@ def _used(weight: Operand) -> Operand:
 
 
 def _matmul(operation: Operation) -> Iterator[Operation]:
-    """dx = dy wᵀ, dw = xᵀ dy, and the sum of dy for a bias."""
+    """dx = dy wᵀ unless x is data, dw = xᵀ dy, and the sum of dy for a bias."""
     x, w = operation.inputs[:2]
     transposed = bool(operation.scalars.get("transpose_w"))
     columns = w.shape[0 if transposed else 1]
     dy = _flow((x.shape[0], columns), x)
     turned = {} if transposed else {"transpose_w": True}
-    yield _like(operation, "input gradient", "matmul", dy, _used(w), **turned)
+    if x.role != "index":
+        yield _like(operation, "input gradient", "matmul", dy, _used(w), **turned)
     yield _like(operation, "weight gradient", "matmul", x, dy, transpose_x=True)
     if len(operation.inputs) > 2:
         yield _like(operation, "bias gradient", "reduce", dy, kind="sum", axis=0)
@@ -145,7 +146,7 @@ def _gated_mlp(operation: Operation) -> Iterator[Operation]:
     ) for one in parts)  # fmt: skip
 
 
-_RULES: dict[str, Callable[[Operation], Iterator[Operation]]] = {
+RULES: dict[str, Callable[[Operation], Iterator[Operation]]] = {
     "matmul": _matmul,
     "rmsnorm": _norm,
     "layernorm": _norm,
@@ -158,6 +159,7 @@ _RULES: dict[str, Callable[[Operation], Iterator[Operation]]] = {
     "gated_mlp": _gated_mlp,
     COLLECTIVE: _collective,
 }
+"""The operations of the backward pass for one of the forward pass, by its operator."""
 
 
 def kept_bytes(layer: Layer, recompute: str, sharding: Sharding) -> int:
@@ -187,7 +189,8 @@ def _kept(operation: Operation) -> int:
     """What one operation keeps, whatever the others do."""
     if operation.operator in ("embedding", "rope") or operation.scalars.get("kind") == "add":
         return 0
-    flows = [one for one in operation.inputs if one.role == "activation"]
+    data = operation.operator == "matmul" and operation.inputs[0].role == "index"
+    flows = [one for one in operation.inputs if one.role == "activation"] + list(operation.inputs[:data])
     total = sum(one.nbytes for one in flows) * operation.times
     if operation.operator == "attention":
         total += prod(flows[0].shape[:3]) * SIZES["fp32"]

@@ -10,7 +10,7 @@ from sim.models.config import Fields
 from sim.models.draft import Draft
 from sim.models.feed_forward import FeedForward, feed
 from sim.models.graph import SIZES, Graph, Layer, Operand, Section
-from sim.models.workload import Sharding, Workload, divided
+from sim.models.workload import Sharding, Workload, divided, sequences_of
 
 PAD = 64
 """A vocabulary is padded to a multiple of this on each core."""
@@ -67,10 +67,7 @@ class Decoder:
 
     def local(self, workload: Workload, sharding: Sharding) -> tuple[int, int]:
         """(sequences, new tokens of each) of one core."""
-        whole = divided("the batch", workload.batch, "dp", sharding.dp)
-        sequences = divided("the batch of a core", whole, "microbatch", workload.microbatch) and workload.microbatch
-        if workload.phase != "train":
-            sequences = whole
+        sequences = sequences_of(workload, sharding)
         if workload.phase == "decode":
             return sequences, workload.draft + 1
         return sequences, divided("the tokens of a sequence", workload.seq, "cp", sharding.cp)
@@ -134,10 +131,7 @@ class Decoder:
         draft.gathered("head/all_gather", rows, self.hidden)
         draft.matmul("head/logits", rows, self.hidden, columns, shared=self.tied and draft.sharding.pp == 1)
         if draft.workload.phase == "train":
-            labels = Operand((rows,), "int32", "index")
-            draft.call("head/loss", "cross_entropy", draft.flow(rows, columns), labels)
-            # Each core has a part of the vocabulary: maxima and sums of each row meet.
-            draft.collective("head/loss_sums", "all_reduce", 2 * rows * SIZES["fp32"], "tp")
+            loss(draft, rows, columns)
         else:
             size = rows * columns * draft.sharding.tp * SIZES[draft.dtype]
             draft.collective("head/gather_logits", "all_gather", size, "tp")
@@ -148,9 +142,23 @@ class Decoder:
 
     def local_vocabulary(self, sharding: Sharding) -> int:
         """Columns of the head on one core, padded."""
-        if sharding.tp == 1:
-            return self.vocabulary
-        return -(-self.vocabulary // (sharding.tp * PAD)) * PAD
+        return local_words(self.vocabulary, sharding)
+
+
+def local_words(vocabulary: int, sharding: Sharding) -> int:
+    """Words of a vocabulary on one core, padded."""
+    if sharding.tp == 1:
+        return vocabulary
+    return -(-vocabulary // (sharding.tp * PAD)) * PAD
+
+
+def loss(draft: Draft, rows: int, columns: int, spread: bool = True) -> None:
+    """The cross entropy of logits [rows, columns]; `spread`: each core has a part of the columns."""
+    labels = Operand((rows,), "int32", "index")
+    draft.call("head/loss", "cross_entropy", draft.flow(rows, columns), labels)
+    if spread:
+        # Maxima and sums of each row meet.
+        draft.collective("head/loss_sums", "all_reduce", 2 * rows * SIZES["fp32"], "tp")
 
 
 def read_llama(fields: Fields) -> Decoder:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sim.models.attention import Attention, attend
 from sim.models.config import Fields
-from sim.models.decoder import activation_of, name_of
+from sim.models.decoder import activation_of, local_words, loss, name_of
 from sim.models.draft import Draft
 from sim.models.feed_forward import FeedForward, feed
 from sim.models.graph import Graph, Layer, Operand, Section
-from sim.models.workload import Sharding, Workload, divided, only
+from sim.models.workload import Sharding, Workload, only, sequences_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,20 @@ class Encoder:
     """Numbers of one patch of an image."""
     patches: int = 0
     classes: int = 0
-    phases: tuple[str, ...] = ("encode",)
+    phases: tuple[str, ...] = ("encode", "train")
 
     def graph(self, workload: Workload, sharding: Sharding) -> Graph:
-        """What one core does for its inputs."""
-        only(sharding, self.name, "tp", "dp", "sp")
+        """What one core does for its inputs; of training, the forward pass over one microbatch."""
+        training = workload.phase == "train"
+        only(sharding, self.name, "tp", "dp", "sp", *(("zero",) if training else ()))
         draft = Draft(workload, sharding)
-        batch = divided("the batch", workload.batch, "dp", sharding.dp)
+        batch = sequences_of(workload, sharding)
         tokens = self.patches + 1 if self.patches else workload.seq
         rows = batch * tokens
         first = self._patches(draft, batch) if self.patches else self._words(draft, rows)
         encoder_block(draft, self.attention, self.feed_forward, batch, tokens, self.hidden, self.before)
-        layers = (first, draft.layer("layers", self.layers), self._end(draft, batch, rows))
+        end = self._masked_words if training and self.vocabulary else self._end
+        layers = (first, draft.layer("layers", self.layers), end(draft, batch, rows))
         return Graph(self.name, workload.phase, (Section("model", layers),))
 
     def cache_bytes(self, workload: Workload, sharding: Sharding) -> int:
@@ -62,7 +64,9 @@ class Encoder:
 
     def _patches(self, draft: Draft, batch: int) -> Layer:
         """A convolution whose stride is its width is a product of patches."""
-        draft.matmul("embedding/patches", batch * self.patches, self.patch_inputs, self.hidden, bias=True)
+        patches = Operand((batch * self.patches, self.patch_inputs), draft.workload.dtype, "index")
+        weights = draft.weight(self.patch_inputs, self.hidden, dtype=draft.workload.dtype), draft.weight(self.hidden)
+        draft.call("embedding/patches", "matmul", patches, *weights)
         tokens = self.patches + 1
         places = draft.weight(tokens, self.hidden)
         draft.call("embedding/positions", "elementwise", draft.flow(tokens, self.hidden), places, times=batch, held=1,
@@ -74,9 +78,23 @@ class Encoder:
             draft.norm("head/norm", rows, self.hidden, "layernorm")
         if self.classes:
             draft.matmul("head/classes", batch, self.hidden, self.classes, bias=True)
+            if draft.workload.phase == "train":
+                loss(draft, batch, self.classes, spread=False)
         else:
             draft.matmul("head/pooler", batch, self.hidden, self.hidden, bias=True)
             draft.elementwise("head/tanh", "tanh", (batch, self.hidden))
+        return draft.layer("head")
+
+    def _masked_words(self, draft: Draft, batch: int, rows: int) -> Layer:
+        """Guesses of all words, as BERT is trained: a product and a norm, then the embedding transposed."""
+        columns = local_words(self.vocabulary, draft.sharding)
+        spread = draft.spread(rows)
+        draft.matmul("head/transform", spread, self.hidden, self.hidden, bias=True)
+        draft.elementwise("head/gelu", "gelu", (spread, self.hidden))
+        draft.norm("head/norm", spread, self.hidden, "layernorm")
+        draft.gathered("head/all_gather", rows, self.hidden)
+        draft.matmul("head/logits", rows, self.hidden, columns, bias=True, shared=True)
+        loss(draft, rows, columns)
         return draft.layer("head")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from sim.errors import InputError, UnsupportedError
+from sim.models.backward import RULES
 from sim.models.config import Fields, load
 from sim.models.decoder import read_gpt2, read_llama
 from sim.models.dit import read_dit
@@ -68,6 +69,20 @@ def build(config: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
 
 
 def check_phase(model: Model, phase: str) -> None:
-    """raises : InputError for a phase that the model does not have"""
+    """raises : InputError for a phase that the model does not have, UnsupportedError for training, with what lacks"""
+    if phase not in model.phases and phase == "train":
+        raise UnsupportedError(f"{model.name} cannot be trained: {_untrained(model)}", remedy=_others(model))
     if phase not in model.phases:
-        raise InputError(f"{model.name} has no phase {phase}", remedy=f"it has {', '.join(model.phases)}")
+        raise InputError(f"{model.name} has no phase {phase}", remedy=_others(model))
+
+
+def _others(model: Model) -> str:
+    return f"it has {', '.join(model.phases)}"
+
+
+def _untrained(model: Model) -> str:
+    """What is missing to a training step."""
+    graph = model.graph(Workload(model.phases[0], seq=64), Sharding())
+    names = dict.fromkeys(operation.operator for operation, _ in graph.operations())
+    lacking = [name for name in names if name not in RULES]
+    return f"there is no gradient of {', '.join(lacking)}" if lacking else "there is no forward pass with a loss"

@@ -25,7 +25,7 @@ class Operand:
     dtype: str = "bf16"
     role: str = "activation"
     """activation, weight, expert (a weight that fewer cores have alike), shared (a weight that another operation has
-    counted), cache (keys, values, states), or index: tables and positions that no backward pass wants."""
+    counted), cache (keys, values, states), or index: tables, positions and images that no backward pass wants."""
 
     @property
     def nbytes(self) -> int:

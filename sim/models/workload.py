@@ -129,6 +129,15 @@ def divided(what: str, whole: int, name: str, by: int) -> int:
     return whole // by
 
 
+def sequences_of(workload: Workload, sharding: Sharding) -> int:
+    """Sequences or images that one core takes at once: of training, a microbatch."""
+    whole = divided("the batch", workload.batch, "dp", sharding.dp)
+    if workload.phase != "train":
+        return whole
+    divided("the batch of a core", whole, "microbatch", workload.microbatch)
+    return workload.microbatch
+
+
 def _check(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
         raise InputError(f"{name}={value!r}: a whole number of {least} to {MOST}")

@@ -213,7 +213,8 @@ def _training(run: ModelRun) -> list[tuple[str, str]]:
     use = run.training
     if use is None:
         return []
-    bubble = f"{words.count(use.microbatches)} microbatches, bubble {words.share(use.bubble_ps / run.latency_ps)}"
+    passes = f"{words.count(use.microbatches)} microbatch{'es' if use.microbatches > 1 else ''}"
+    bubble = f"{passes}, bubble {words.share(use.bubble_ps / run.latency_ps)}"
     rows = [("pipeline", bubble)]
     for one in use.exchanges:
         hidden = f"{words.estimate(words.time(one.exposed_ps))} of {words.time(one.total_ps)} exposed"
