@@ -22,6 +22,11 @@ PANES = ((88.0, 40.0, 540.0, 340.0), (648.0, 40.0, 1100.0, 340.0))
 BEST, OTHER = 6.5, 3.5
 """Radii of dots, px."""
 SIDES = 24
+MOST_TICKS = 7
+_FINE = tuple(
+    tuple(k * step for k in range(round(1 / step), round(10 / step))) for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
+)
+"""Steps within a power of ten, for axes that are shorter than one."""
 NUMBERED = 60
 """Numbers that a picture may have."""
 
@@ -108,13 +113,13 @@ def _short(text: str) -> str:
 
 
 def ticks(axis: Range) -> list[float]:
-    """At most seven round numbers of an axis: powers of ten, with 2 and 5 between them where there is room."""
-    for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        decades = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
+    """Two to seven round numbers of an axis, or fewer than its powers of ten where these are more."""
+    decades = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
+    for steps in (*_FINE, (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         found = [step * 10.0**k for k in decades for step in steps if axis.low <= step * 10.0**k <= axis.high]
-        if len(found) <= 7:
+        if len(found) <= MOST_TICKS:
             return found
-    return found[:: -(-len(found) // 7)]
+    return found[:: -(-len(found) // MOST_TICKS)]
 
 
 def _dot(swept: Swept, one: Result, x: float, y: float, key: int) -> Group:

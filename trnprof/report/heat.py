@@ -128,7 +128,9 @@ class _Map:
         bound = one.outcome.bound
         marks: list[Mark] = []
         if bound is None:
-            marks += [Polygon(inside, "bg", "line"), Line(x + 2, y + tall - 2, x + cell - 2, y + 2, "line-2")]
+            marks.append(Polygon(inside, "bg", "line"))
+            if cell < LEGIBLE:
+                marks.append(Line(x + 2, y + tall - 2, x + cell - 2, y + 2, "line-2"))
         elif cell < TIMED:
             marks += [Polygon(inside, bound), *hatch(bound, inside)]
         else:
