@@ -87,11 +87,12 @@ def retime(trace: Trace, changes: Mapping[str, float | int | str] | None = None,
     device = source.program.device.replace(changes or {})
     watched = _Watched(device.figures)
     made = _timed(on_device(source.program, replace(device, figures=watched)), source.options, ideal)
-    given = {id: figure.value for id, figure in device.figures.items() if figure.kind == "what-if"}
     findings = made.meta.findings
     if ideal.without:
         findings = tuple(replace(found, instruction=NONE) for found in trace.meta.findings)
-    meta = replace(made.meta, source=trace.meta.source, outputs=trace.meta.outputs, findings=findings, what_if=given)
+    meta = replace(
+        made.meta, source=trace.meta.source, outputs=trace.meta.outputs, findings=findings, what_if=device.supposed
+    )
     return Retimed(replace(made, meta=meta), frozenset(watched.read))
 
 

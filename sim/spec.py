@@ -81,6 +81,11 @@ class Device:
             figures["roof_bw_nc"] = _what_if(figures["roof_bw_nc"], roof, "what-if: the lower of DMA and memory")
         return replace(self, figures=figures)
 
+    @property
+    def supposed(self) -> dict[str, float]:
+        """Figures that a what-if has set or moved."""
+        return {id: figure.value for id, figure in self.figures.items() if figure.kind == "what-if"}
+
     def with_figures(self, figures: Mapping[str, Figure], title: str = "") -> Device:
         """This device with other figures in place of its own; nothing moves along."""
         return replace(self, figures={**self.figures, **figures}, title=title or self.title)

@@ -193,5 +193,4 @@ def _same_places(one: Placement, other: Placement) -> bool:
 
 def _trace(source: Recording, compiled: _Compiled, trace: Trace, machine: Device) -> Trace:
     made = record(schedule.time(compiled.program, compiled.placement, compiled.found, source.options))
-    given = {id: figure.value for id, figure in machine.figures.items() if figure.kind == "what-if"}
-    return replace(made, meta=replace(made.meta, source=trace.meta.source, what_if=given))
+    return replace(made, meta=replace(made.meta, source=trace.meta.source, what_if=machine.supposed))

@@ -464,6 +464,8 @@ class Meta:
     """Figures that this emulation was given in place of the device's own."""
     error_bars: Mapping[str, Any] = field(default_factory=dict)
     """Where they were asked for: what `trnprof.spread.Bars.to_json` gives."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """Of a whole model: what `trnprof.run_model` was asked for, by name."""
 
 
 Arrays = dict[str, np.ndarray]
@@ -500,6 +502,11 @@ class Trace:
     """Loads what the trace can be timed anew from, a `sim.retiming.Recording`; None where there is nothing."""
     store: Store | None = field(default=None, repr=False, compare=False)
     """Keeps what follows from the tables from one opening to the next; None where nothing does."""
+
+    @property
+    def condensed(self) -> bool:
+        """Whether rows stand for several instructions, as in models whose layers repeat."""
+        return self.instructions.has("count") and bool((self.instructions.count > 1).any())
 
     @property
     def receipt(self) -> Mapping[str, Any]:

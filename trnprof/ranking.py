@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.errors import InputError
-from sim.trace import ENGINE_NAMES, Engine, Instructions, Table, Trace
+from sim.trace import ENGINE_NAMES, Engine, Instructions, Table, Trace, Wait
 from trnprof.intervals import union_ps
 
 KEYS = {
@@ -32,10 +32,11 @@ class Rank:
     count: int
     """Of instructions: those that the rows stand for."""
     total_ps: int
-    """Durations, summed."""
+    """Durations, summed; of rows that stand for several instructions, the time in which any of them runs."""
     busy_ps: int
     """The union of their intervals."""
     longest_ps: int
+    """Of rows that stand for one; of all where none does."""
     share: float | None
     """`busy_ps` of the window, 0-1."""
 
@@ -106,8 +107,17 @@ def _rank(trace: Trace, table: Table, by: str, entry: tuple[int, int, np.ndarray
     window = trace.meta.window[1] - trace.meta.window[0]
     busy = union_ps(start, end)
     share = busy / window if window > 0 else None
-    count = int(table.count[rows].sum()) if isinstance(table, Instructions) else rows.size
-    return Rank(_name(trace, by, code), count, total, busy, int((end - start).max()), share)
+    each = table.count[rows] if isinstance(table, Instructions) else np.ones(rows.size, np.int64)
+    single = (end - start)[_single(trace, table, rows)]
+    longest = single if single.size else end - start
+    return Rank(_name(trace, by, code), int(each.sum()), total, busy, int(longest.max()), share)
+
+
+def _single(trace: Trace, table: Table, rows: np.ndarray) -> np.ndarray:
+    """Which rows are one instruction or transfer as it ran: where the others are slices of time, its wait is known."""
+    if not (trace.condensed and isinstance(table, Instructions)):
+        return np.ones(rows.size, bool)
+    return (table.count[rows] == 1) & (table.wait[rows] != Wait.UNKNOWN)
 
 
 def _name(trace: Trace, by: str, code: int) -> str | None:

@@ -157,7 +157,7 @@ def what_if(trace: Trace, settings: Mapping[str, Value]) -> WhatIf:
 
 def what_ifs(trace: Trace, settings: Sequence[Mapping[str, Value]]) -> list[WhatIf]:
     """The trace with each of several settings."""
-    machine = _Machine(trace)
+    machine = _Modelled(trace) if trace.meta.model else _Machine(trace)
     return [machine.with_(each) for each in settings]
 
 
@@ -259,6 +259,54 @@ class _Machine:
             for name, value in made.meta.machine.items()
         }
         return replace(made, meta=replace(made.meta, what_if=given, machine=said))
+
+
+class _Modelled:
+    """A whole model, whose operators are emulated again."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.device = device_of(trace).replace(trace.meta.what_if)
+        self.was = self._run({})
+        self.before = _judged(self.was)
+        self.notes = ()
+        if _window(self.was) != _window(trace):
+            self.notes = ("The emulator has changed since the trace was made: compared with its time of today.",)
+
+    def with_(self, settings: Mapping[str, Value]) -> WhatIf:
+        figures, ideal = changes(self.device, settings)
+        if ideal.free or ideal.without:
+            named = ", ".join(name for name in settings if name in SETTINGS and SETTINGS[name].word)
+            raise UnsupportedError(
+                f"{named}: only the trace of one kernel says what it would do, this is that of a model",
+                remedy="ask of an operator's kernel: trnprof run FILE.py::KERNEL -o DIR",
+            )
+        made = self._run(figures)
+        return WhatIf(
+            settings={name: str(value) for name, value in settings.items()},
+            before_ps=_window(self.was),
+            time_ps=_window(made),
+            before=self.before,
+            verdict=_judged(made),
+            idle=(),
+            coarse=False,
+            was=self.was,
+            trace=made,
+            notes=self.notes,
+        )
+
+    def _run(self, figures: Mapping[str, Value]) -> Trace:
+        """The model on the device with other figures. A fabric of its own name has links of its own."""
+        from trnprof.models import run_model
+
+        asked = dict(self.trace.meta.model)
+        links = _moved(self.device, self.device.replace(figures)) & set(SETTINGS["link_bw"].figures)
+        if asked.get("fabric") and links:
+            raise UnsupportedError(
+                f"link_bw: the links are those of {asked['fabric']}, not of {self.device.name}",
+                remedy="emulate the model without --fabric, or with --slow-link",
+            )
+        return run_model(asked.pop("config"), device=self.device.replace(figures), must_fit=False, **asked).trace
 
 
 def changes(table: Device, settings: Mapping[str, Value]) -> tuple[dict[str, Value], Ideal]:

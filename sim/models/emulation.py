@@ -113,9 +113,7 @@ def laid_out(
 
     gaps : ps of idle time after a section, by its name
     """
-    return Emulation(
-        graph, found, _Layout(graph, found, full).trace(spec.device(device).name, lnc, held or {}, gaps or {})
-    )
+    return Emulation(graph, found, _Layout(graph, found, full).trace(spec.device(device), lnc, held or {}, gaps or {}))
 
 
 def instances(
@@ -191,7 +189,7 @@ def launched(operation: Operation, device: Device, lnc: int) -> Trace:
         shapes = ", ".join(f"{operand.dtype}{list(operand.shape)}" for operand in operation.inputs)
         error.message = f"{operation.name}: {operation.operator}({shapes}): {error.message}"
         raise
-    return replace(run.trace, recorded=None)
+    return replace(run.trace, recorded=None, meta=replace(run.trace.meta, what_if=device.supposed))
 
 
 class _Layout:
@@ -207,15 +205,17 @@ class _Layout:
         self.fine: dict[tuple, Stretch] = {}
         self.rough: dict[tuple, Stretch] = {}
 
-    def trace(self, device: str, lnc: int, held: Mapping[str, int], gaps: Mapping[str, int]) -> Trace:
+    def trace(self, device: Device, lnc: int, held: Mapping[str, int], gaps: Mapping[str, int]) -> Trace:
         root = self.line.open(RegionKind.MODEL, f"{self.graph.name} {self.graph.phase}")
         for section in self.graph.sections:
             self._section(section, self.line.row(root))
             self.line.wait(gaps.get(section.name, 0))
         self.line.close(root)
+        name = self.graph.name
         meta = Meta(
-            is_simulation=True, device=device, source=self.graph.name, kernel=f"{self.graph.name} {self.graph.phase}",
+            is_simulation=True, device=device.name, source=name, kernel=f"{name} {self.graph.phase}",
             window=(0, self.line.now), total_ps=self.line.now, cores=lnc, lnc=lnc, tool="trnprof", notes=self._notes(),
+            what_if=device.supposed,
         )  # fmt: skip
         return Trace(meta=meta, strings=self.strings, tensors=_tensors(held, self.strings), **self.line.tables())
 

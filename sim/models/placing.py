@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.trace import NONE, TABLES, RegionKind, Strings, Table, Trace
+from sim.trace import NONE, TABLES, RegionKind, Strings, Table, Trace, Wait
 
 POINTS = frozenset(("start_ps", "end_ps", "done_ps", "arrival_ps", "ready_ps", "time_ps"))
 """Columns that are moments; below 0 is unknown."""
@@ -83,6 +83,9 @@ class Timeline:
         self._rows = dict.fromkeys(PLACED, 0)
         self._regions: list[list[int]] = []
         """Rows of `regions` that are not an operator's own: place, parent, kind, name, start, end."""
+        self._last, self._wait = NONE, int(Wait.NONE)
+        """The instruction whose completion ends what was placed last, and what waits for it waits for."""
+        self._ends: dict[Stretch, tuple[int, int]] = {}
 
     def open(self, kind: RegionKind, name: str, parent: int = NONE) -> int:
         """A region that begins now; its row."""
@@ -100,10 +103,15 @@ class Timeline:
 
     def place(self, piece: Stretch, parent: int) -> None:
         """A stretch runs from now on, inside a region."""
-        base = dict(self._rows)
+        base = dict(self._rows) | {"parent": parent, "before": self._last, "after": self._wait}
         for name, table in piece.tables.items():
-            self._parts[name].append((table, self.now, base | {"parent": parent}))
+            self._parts[name].append((table, self.now, base))
             self._rows[name] += len(table)
+        if piece.rows("instructions"):
+            if piece not in self._ends:
+                self._ends[piece] = _end(piece)
+            row, self._wait = self._ends[piece]
+            self._last = base["instructions"] + row
         self.now += piece.duration_ps
 
     def wait(self, ps: int) -> None:
@@ -150,12 +158,37 @@ def _joined(name: str, parts: list[tuple[Table, int, dict[str, int]]], rows: int
     return kind(rows, **columns)
 
 
+def _end(piece: Stretch) -> tuple[int, int]:
+    """The instruction whose result or transfer is there last, and what it is to those that wait for it."""
+    instructions = piece.tables["instructions"]
+    row, wait = int(np.argmax(instructions.end_ps)), Wait.OPERAND
+    if piece.rows("transfers"):
+        moved = piece.tables["transfers"]
+        done = np.where(moved.instruction >= 0, np.maximum(moved.end_ps, moved.done_ps), NONE)
+        last = int(np.argmax(done))
+        if done[last] >= instructions.end_ps[row]:
+            row, wait = int(moved.instruction[last]), Wait.DMA
+    return row, int(wait)
+
+
+def _begins(table: Table) -> np.ndarray:
+    """Instructions that waited for nothing in their own operator, if the table says what they waited for."""
+    if not table.has("wait_for"):
+        return np.zeros(len(table), bool)
+    return (table.wait_for < 0) & (table.wait == Wait.NONE)
+
+
 def _shifted(name: str, column: str, table: Table, at: int, base: dict[str, int]) -> np.ndarray:
     values = table.column(column)
     if column in POINTS:
         return np.where(values < 0, values, values + at)
+    if (name, column) == ("instructions", "wait"):
+        return np.where(_begins(table), base["after"], values)
     target = REFERENCES.get((name, column))
     if target is None:
         return values
-    missing = base["parent"] if (name, column) in (("regions", "parent"), ("instructions", "region")) else NONE
+    if (name, column) == ("instructions", "wait_for"):
+        missing = np.where(_begins(table), base["before"], NONE)
+    else:
+        missing = base["parent"] if (name, column) in (("regions", "parent"), ("instructions", "region")) else NONE
     return np.where(values < 0, missing, values + base[target])

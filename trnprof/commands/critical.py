@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from sim.errors import UnsupportedError
 from trnprof.commands.streams import columns, emit, emit_json
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def execute(args: Namespace) -> None:
     from trnprof.critical import critical_path
 
     trace = open_trace(args.trace)
+    if trace.condensed:
+        raise UnsupportedError(
+            f"{args.trace}: rows stand for several instructions, which leaves no chain of causes from one to the next",
+            remedy="keep all instructions (trnprof model … --full -o DIR), or ask of one operator's kernel",
+        )
     path = critical_path(trace)
     if args.json:
         emit_json({**path.to_json(), "slack_ps": path.slack_ps.tolist()})

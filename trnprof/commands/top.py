@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from trnprof.commands import opening
 from trnprof.commands.arguments import natural
-from trnprof.commands.streams import columns, emit, emit_json
+from trnprof.commands.streams import columns, emit, emit_json, say
 
 KEYS = ("name", "opcode", "engine", "track", "source", "function", "group", "queue", "variable")
 
@@ -38,6 +38,8 @@ def execute(args: Namespace) -> None:
         trace = opening.open_trace(args.trace, args.strict, args.columns)
         by = args.by or default_key(trace)
         ranks, estimated = rank(trace, by, args.limit), trace.meta.is_simulation
+        if trace.condensed:
+            say("some rows stand for several instructions: of those, total is the time in which any of them runs")
     if args.json:
         emit_json({"by": by, "groups": [asdict(group) for group in ranks]})
         return

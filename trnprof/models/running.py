@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
 from sim.models import training
+from sim.models.config import load
 from sim.models.emulation import Emulation, Instance, Watcher, emulate, instances, laid_out
 from sim.models.graph import COLLECTIVE, Graph
 from sim.models.work import Count, count, work_of
+from sim.spec import Device
 from trnprof import words
 from trnprof.bounds import judge
 from trnprof.home import cache_dir
@@ -29,7 +32,7 @@ SECOND_PS = 1e12
 def run_model(
     config: str | os.PathLike[str] | Mapping[str, Any],
     phase: str = "prefill",
-    device: str = "trn2",
+    device: str | Device = "trn2",
     lnc: int = 1,
     fabric: str | None = None,
     full: bool = False,
@@ -59,9 +62,21 @@ def run_model(
     if must_fit:
         check_fit(asked)
     if phase == "train":
-        return _train(asked, full, slow_chip, watch)
-    done = emulate(graph, asked.device, lnc, asked.network, full, held, watch, _folder())
-    return _measured(asked, done, count(graph))
+        made = _train(asked, full, slow_chip, watch)
+    else:
+        done = emulate(graph, asked.device, lnc, asked.network, full, held, watch, _folder())
+        made = _measured(asked, done, count(graph))
+    said = {"phase": phase, "lnc": lnc, "fabric": fabric, "full": full, "slow_chip": slow_chip, "slow_link": slow_link}
+    return _signed(made, config, said | more)
+
+
+def _signed(made: ModelRun, config: Any, asked: dict[str, Any]) -> ModelRun:
+    """The run, its trace with what was asked for, so that it can be asked again."""
+    if hasattr(config, "graph"):
+        return made
+    trace = made.trace
+    meta = replace(trace.meta, model={"config": dict(load(config).values), **asked})
+    return replace(made, emulation=replace(made.emulation, trace=replace(trace, meta=meta)))
 
 
 def _folder() -> Path:
@@ -94,8 +109,6 @@ def _train(asked: Setting, full: bool, slow: float, watch: Watcher | None) -> Mo
 
 def _exposed(graph: Graph, known: Mapping[tuple, int]) -> Graph:
     """The part of a graph that has not been emulated: exchanges that are exposed in part."""
-    from dataclasses import replace
-
     sections = [
         replace(section, layers=tuple(
             replace(layer, operations=tuple(one for one in layer.operations if one.key not in known))
@@ -107,8 +120,6 @@ def _exposed(graph: Graph, known: Mapping[tuple, int]) -> Graph:
 
 def _recounted(graph: Graph, found: list[Instance]) -> tuple[Instance, ...]:
     """Instances with the calls that they have in this graph."""
-    from dataclasses import replace
-
     calls: dict[tuple, int] = {}
     for operation, number in graph.operations():
         calls[operation.key] = calls.get(operation.key, 0) + number
