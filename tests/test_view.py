@@ -96,6 +96,17 @@ def test_achieved_compares_with_the_engines_rate(session):
     assert "512 elements a partition need" in achieved.sentence
 
 
+def test_a_dma_trigger_is_not_held_against_the_rate_of_the_engine_that_gives_it():
+    text = Strings()
+    opcodes = [text.code("IOTA"), text.code("DMA_DIRECT2D")]
+    table = Instructions(
+        id=np.arange(2), start_ps=np.array([0, 5 * US]), end_ps=np.array([5 * US, 6 * US]),
+        engine=np.full(2, Engine.GPSIMD), opcode=np.array(opcodes), elements=np.full(2, 4096),
+    )  # fmt: skip
+    session = Session(Trace(Meta(True, "trn2", "two"), text, table))
+    assert [bool(session.card(row).achieved) for row in range(2)] == [True, False]
+
+
 def test_the_binding_predecessor_leads_with_its_slack(session):
     first = session.card(5).after[0]
     assert (first.row, first.binding, first.slack_ps, first.words) == (4, True, 34_000, f"+34{NARROW}ns")

@@ -18,6 +18,9 @@ ENGINES = 5
 SEMAPHORE_BYTES = 4
 """A packet this small announces a transfer; it carries none of its bytes."""
 
+DMA_OPCODES = ("DMA", "PSEUDO_DMA")
+"""How the opcodes of instructions that describe and trigger DMAs begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -69,7 +72,7 @@ class Index:
         ins = trace.instructions
         self.worked = np.flatnonzero(~ins.control).astype(np.int64)
         """Rows that do work, ascending."""
-        self.issue = with_text(trace, "opcode", lambda text: text.startswith(("DMA", "PSEUDO_DMA")))
+        self.issue = with_text(trace, "opcode", lambda text: text.startswith(DMA_OPCODES))
         self.table = with_text(trace, "opcode", lambda text: text.endswith("TABLE_LOAD"))
         self.transpose = with_text(trace, "kind", lambda text: text == "TRANSPOSE")
         self.flops = _algorithm_flops(trace, self.transpose)

@@ -12,6 +12,7 @@ from trnprof.view.links import Links
 from trnprof.view.operands import decode
 from trnprof.view.records import Achieved, Card, Fact, GapCard, Link, TransferCard
 from trnprof.view.timeline import Timeline
+from trnprof.work import DMA_OPCODES
 
 SHOWN_LINKS = 6
 
@@ -141,7 +142,7 @@ class Cards:
         table = self.trace.instructions
         engine, elements = Engine(int(table.engine[row])), int(table.elements[row])
         took = int(table.end_ps[row] - table.start_ps[row])
-        if table.control[row] or took <= 0:
+        if table.control[row] or took <= 0 or self._text("opcode", row).startswith(DMA_OPCODES):
             return None
         if engine == Engine.TENSOR and table.flops[row]:
             roof = self.machine.tensor(self._text("dtype", row) or None)
