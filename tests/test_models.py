@@ -291,3 +291,11 @@ def test_a_learned_table_of_positions_limits_the_tokens() -> None:
     ):
         with pytest.raises(InputError, match=r"=(449|513|2048): .* has (448|512|2048) positions"):
             setting(SAMPLES / name, phase, **asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"),
+    [("llama-3-8b", "prefill"), ("bert-base", "encode"), ("whisper-small", "transcribe"), ("dit-xl-2", "denoise")],
+)
+def test_without_a_phase_a_model_does_the_first_that_it_has(name: str, phase: str) -> None:
+    assert setting(SAMPLES / f"{name}.json").workload.phase == phase

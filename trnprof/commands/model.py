@@ -33,7 +33,8 @@ SIZES = {
 def declare(parser: ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG", help="a Hugging Face config.json, a folder with one, a TOML, or "
                         "FILE.py::FUNCTION that returns a graph of trnprof.frontends")  # fmt: skip
-    parser.add_argument("--phase", choices=PHASES, default="prefill", help="what the model does (prefill)")
+    help_ = "what the model does (the first that it has: prefill, transcribe, encode or denoise)"
+    parser.add_argument("--phase", choices=PHASES, help=help_)
     _declare_workload(parser)
     parser.add_argument("--device", metavar="D", default="trn2", help="trn1, inf2, trn2 or trn3 (trn2)")
     help_ = "what joins the chips: trn2u, trn3-gen1, … (the device's plain instances)"

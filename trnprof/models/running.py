@@ -31,7 +31,7 @@ SECOND_PS = 1e12
 
 def run_model(
     config: str | os.PathLike[str] | Mapping[str, Any],
-    phase: str = "prefill",
+    phase: str | None = None,
     device: str | Device = "trn2",
     lnc: int = 1,
     fabric: str | None = None,
@@ -45,6 +45,7 @@ def run_model(
     """Emulate a model in one phase.
 
     config    : a Hugging Face config.json, a TOML of ours, or a mapping
+    phase     : the first that the model has when not given: prefill, transcribe, encode or denoise
     fabric    : what joins the chips (`trn2u`, `trn3-gen1`); the device's plain instances when not given
     full      : keep every instruction of every layer in the trace
     must_fit  : raise where HBM is too small; else the verdict says memory capacity
@@ -56,17 +57,19 @@ def run_model(
     raises    : InputError, UnsupportedError, CapacityError
     """
     asked = setting(config, phase, device, lnc, fabric, slow_link, **more)
-    if not 1 <= slow_chip < inf or (slow_chip > 1 and phase != "train"):
+    train = asked.workload.phase == "train"
+    if not 1 <= slow_chip < inf or (slow_chip > 1 and not train):
         raise InputError(f"slow_chip={slow_chip!r}: a factor of at least 1, of a training step")
     graph, held = asked.graph, asked.held
     if must_fit:
         check_fit(asked)
-    if phase == "train":
+    if train:
         made = _train(asked, full, slow_chip, watch)
     else:
         done = emulate(graph, asked.device, lnc, asked.network, full, held, watch, _folder())
         made = _measured(asked, done, count(graph))
-    said = {"phase": phase, "lnc": lnc, "fabric": fabric, "full": full, "slow_chip": slow_chip, "slow_link": slow_link}
+    said = {"phase": asked.workload.phase, "lnc": lnc, "fabric": fabric, "full": full}
+    said |= {"slow_chip": slow_chip, "slow_link": slow_link}
     return _signed(made, config, said | more)
 
 

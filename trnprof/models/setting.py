@@ -73,7 +73,7 @@ class Setting:
 
 def setting(
     config: str | os.PathLike[str] | Mapping[str, Any] | Model,
-    phase: str = "prefill",
+    phase: str | None = None,
     device: str | Device = "trn2",
     lnc: int = 1,
     fabric: str | None = None,
@@ -98,6 +98,7 @@ def setting(
     if fabric is not None and fabrics.fabric(fabric).device.name != target.name:
         raise InputError(f"fabric={fabric}: it joins other chips than {target.name}")
     model = config if hasattr(config, "graph") else read(config)
+    phase = phase or model.phases[0]
     check_phase(model, phase)
     workload = _workload(model, phase, more)
     return Setting(model, workload, sharding, target, lnc, fabric, slow_link)
