@@ -8,6 +8,7 @@ import trnprof
 from sim.errors import InputError, UnsupportedError
 from sim.models import Sharding, Workload, pipeline, read, training
 from sim.models.backward import backward, gradients, kept_bytes
+from sim.models.exchanges import network
 from sim.models.graph import Layer, Operand, Operation
 from sim.models.pipeline import BACKWARD, FORWARD, Task
 
@@ -249,3 +250,12 @@ def test_an_encoder_is_trained_from_its_loss_back_to_what_it_is_given(descriptio
 def test_what_cannot_be_trained_says_what_lacks(description: dict, lacks: str) -> None:
     with pytest.raises(UnsupportedError, match=f"cannot be trained: there is {lacks}"):
         trnprof.run_model(description, phase="train")
+
+
+def test_the_exposed_part_of_an_exchange_sends_at_the_rate_of_the_whole() -> None:
+    joined = network(Sharding(tp=2, dp=4), "trn2", 1)
+    whole = {"kind": "reduce_scatter", "size_bytes": 1 << 28, "ranks": 4, "group": "dp"}
+    took, sent, _ = joined(whole)
+    part, bytes_of_part, _ = joined(whole | {"exposed_ps": took // 10})
+    assert part == took // 10
+    assert bytes_of_part / part == pytest.approx(sent / took)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from sim.arrivals import Slow
@@ -40,10 +41,13 @@ class Network:
         return exchange(scalars["kind"], scalars["size_bytes"], self.fabric, group, slow=slow)
 
     def __call__(self, scalars: Mapping[str, Any]) -> tuple[int, int, str]:
-        """(duration in ps, bytes that a core sends, algorithm)"""
+        """(duration in ps, bytes that a core sends in it, algorithm); of one that work hides, what is exposed."""
         found = self.exchange(scalars)
         exposed = scalars.get("exposed_ps")
-        return found.duration_ps if exposed is None else exposed, found.bytes_on_wire, found.algorithm
+        if exposed is None:
+            return found.duration_ps, found.bytes_on_wire, found.algorithm
+        share = Fraction(exposed, found.duration_ps) if found.duration_ps else 0
+        return exposed, round(found.bytes_on_wire * share), found.algorithm
 
 
 def network(sharding: Sharding, device: Device | str, lnc: int, slow_link: float = 1.0) -> Network | None:
