@@ -11,9 +11,10 @@ import pytest
 from sim import stages
 from sim.errors import InputError
 from tests.synthetic import attention as captured
+from tests.synthetic import model
 from tests.test_web import texts, walk
 from trnprof.view import Session
-from trnprof.web import callbacks, create_app
+from trnprof.web import callbacks, create_app, pages
 from trnprof.web.jobs import AT_ONCE, KEPT, Jobs
 from trnprof.web.library import Library
 
@@ -180,6 +181,20 @@ def test_a_comparison_shows_both_timelines_and_what_changed(library):
     assert {"tracks-before", "tracks-after", "gutter-before", "gutter-after", "compare"} <= ids
     text = texts(made)
     assert "By cause" in text and "By line" in text and "buffers=unlimited" in text and "what-if" in text
+
+
+def test_a_long_table_of_what_is_in_view_comes_in_parts_that_follow_each_other():
+    session = Session(model())
+    count, shown = session.listing(*session.home, 0).count, []
+    assert count > 2 * pages.LISTED
+    for _ in range(3):
+        made = pages.listing(session, session.home, len(shown))
+        (body,) = (part for part in walk(made) if type(part).__name__ == "Tbody")
+        after = [part for part in walk(made) if hasattr(part, "data-first")][-1]
+        shown += [texts(row) for row in body.children]
+        assert getattr(after, "data-first") == str(len(shown))
+    assert len(shown) == 3 * pages.LISTED or len(shown) == count
+    assert all(row.title in text for row, text in zip(session.listing(*session.home, 0).rows, shown))
 
 
 def test_a_comparison_without_another_trace_says_how_to_get_one(library):

@@ -8,7 +8,6 @@ from dash import html
 
 from trnprof.view import Session
 from trnprof.view import format as words
-from trnprof.view.listing import MOST
 from trnprof.view.paths import ChangeRow, CompareCard, SettingRow
 from trnprof.view.records import ListingRow
 from trnprof.web.library import Library
@@ -17,6 +16,8 @@ from trnprof.web.routes import upload_limit
 
 MOST_CHANGES = 40
 MOST_NAMES = 200
+LISTED = 50
+"""Rows of the table of what is in view: the page draws each cell as a component of its own, some ms each."""
 
 
 def back() -> html.Button:
@@ -140,11 +141,11 @@ def ways(library: Library, title: str = "Open a trace") -> list[Part]:
 
 def listing(session: Session, view: tuple[int, int], first: int) -> list[Part]:
     """What is in view as an ordinary table, for who cannot see the timeline: same order, same words."""
-    found = session.listing(*view, first)
+    found = session.listing(*view, first, LISTED)
     title = f"In view, {words.moment(view[0])} to {words.moment(view[1])}"
     step = len(found.rows)
     turn = [
-        html.Button("← Before", className="btn", disabled=not first, **{"data-first": str(max(0, first - MOST))}),
+        html.Button("← Before", className="btn", disabled=not first, **{"data-first": str(max(0, first - LISTED))}),
         html.Button(
             "After →", className="btn", disabled=first + step >= found.count, **{"data-first": str(first + step)}
         ),
