@@ -48,6 +48,15 @@ def test_overlapping_agrees_with_the_slow_twin(first, second):
     np.testing.assert_array_equal(ours[:, :kept], theirs[:, :kept])
 
 
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(-2, 9), st.integers(0, 3)), max_size=30))
+def test_unions_of_lanes_agree_with_the_slow_twin(rows):
+    rows = np.array(sorted(rows), np.int64).reshape(-1, 3)
+    start, end, lane = rows[:, 0].copy(), rows[:, 0] + rows[:, 1], rows[:, 2].copy()
+    totals = np.full(4, -1, np.int64)
+    jit.lane_unions(start, end, lane, np.full(4, -5), totals)
+    assert totals.tolist() == naive.lane_unions(start, end, lane, 4)
+
+
 @settings(max_examples=200, deadline=None)
 @given(rows=pairs)
 def test_merged_intervals_cover_the_same_points_once_and_stay_apart(rows):

@@ -108,12 +108,15 @@ _BELOW = {MEMORY: "slow_dma", Engine.TENSOR: "cold"}
 def demand(index: Index, machine: Machine, region: Region) -> Demand:
     """What a region needed of each resource, and where the rest of its time went."""
     trace, work = index.trace, region.work
-    spans = {engine: _engine_spans(index, region, engine) for engine in COMPUTE_ENGINES}
+    computing = {engine: _computing(index, region, engine) for engine in COMPUTE_ENGINES}
+    spans = {engine: _engine_spans(index, region, rows) for engine, rows in computing.items()}
     spans[MEMORY] = _own(region, merge(*dma_spans(trace, *index.local(region.transfers, region.packets))))
     spans[NETWORK] = _own(region, merge(*collective_spans(index, region.rows, region.transfers)))
     active = {key: length_ps(span) for key, span in spans.items()}
     cold, stretched = _cold_ps(trace, machine, spans[Engine.TENSOR])
-    ceiling = {engine: max(0, active[engine] - _fixed_ps(index, machine, region, engine)) for engine in COMPUTE_ENGINES}
+    ceiling = {
+        engine: max(0, active[engine] - _fixed_ps(index, machine, rows, engine)) for engine, rows in computing.items()
+    }
     ceiling[Engine.TENSOR] -= stretched
     ceiling[MEMORY], limit = _memory_ps(index, machine, region, active[MEMORY])
     ceiling[NETWORK] = active[NETWORK]
@@ -194,9 +197,8 @@ def _live_bytes(trace: Trace, live: np.ndarray, partition: int) -> int:
     return int(np.cumsum(change[order]).max(initial=0))
 
 
-def _engine_spans(index: Index, region: Region, engine: Engine) -> Spans:
-    """When an engine computes, on the core that does so longest."""
-    rows = _computing(index, region, engine)
+def _engine_spans(index: Index, region: Region, rows: np.ndarray) -> Spans:
+    """When an engine computes: its rows, on the core that does so longest."""
     ins = index.trace.instructions
     return _own(region, merge(ins.start_ps[rows], ins.end_ps[rows]))
 
@@ -212,7 +214,7 @@ def _computing(index: Index, region: Region, engine: Engine) -> np.ndarray:
     return rows
 
 
-def _fixed_ps(index: Index, machine: Machine, region: Region, engine: Engine) -> int:
+def _fixed_ps(index: Index, machine: Machine, rows: np.ndarray, engine: Engine) -> int:
     """Exposed fixed cost of short instructions: start to next start, less the elements' time.
 
     Short are those whose elements, where they are known, take less time than that; others are at work throughout.
@@ -221,7 +223,6 @@ def _fixed_ps(index: Index, machine: Machine, region: Region, engine: Engine) ->
     if engine not in FIXED_COSTS or roof is None or machine.figures is None:
         return 0
     ins = index.trace.instructions
-    rows = _computing(index, region, engine)
     rows = rows[ins.elements[rows] > 0]
     if not rows.size:
         return 0

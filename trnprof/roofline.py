@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 from sim import display
 from sim.trace import COMPUTE_ENGINES, Engine, Trace
@@ -185,12 +186,31 @@ def place(roofs: Machine, region: Region, verdict: Verdict, baseline: bool = Fal
     )
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a chart stands on; a large trace is not summed up twice for it."""
+
+    index: Index
+    everything: Region
+
+    @classmethod
+    def of(cls, trace: Trace) -> Known:
+        index = Index(trace)
+        return cls(index, whole(trace, index))
+
+    @cached_property
+    def tree(self) -> tuple[Region, ...]:
+        """Its regions, parents before children."""
+        return by_region(self.index.trace, self.index)
+
+
 def chart(
     trace: Trace,
     device: str | None = None,
     baseline: Trace | None = None,
     level: str = "regions",
     compare: Sequence[str] = (),
+    known: Known | None = None,
 ) -> Chart:
     """The roofline of a trace.
 
@@ -198,11 +218,13 @@ def chart(
     baseline : an earlier trace; its dot is joined to the trace's
     level    : kernels, regions (loops too) or lines
     compare  : GPUs whose roofs are drawn as well: v100, a100, h100, …
+    known    : what has been summed up of the trace, where somebody has
     """
     roofs, others = _machine(trace, device), rivals(compare)
-    dots, verdict = _points(trace, roofs, level)
+    known = known or Known.of(trace)
+    dots, verdict = _points(known, roofs, level)
     if baseline is not None:
-        dots += _points(baseline, _machine(baseline, device), "kernels", True)[0][:1]
+        dots += _points(Known.of(baseline), _machine(baseline, device), "kernels", True)[0][:1]
     drawn = tuple(dot for dot in dots if dot.missing is None)
     main = _main(roofs, dots[0])
     wide = any(dot.unit == "elem/s" for dot in drawn)
@@ -221,7 +243,7 @@ def chart(
         dots=drawn,
         without=tuple(dot for dot in dots if dot.missing is not None),
         arrows=tuple(_arrows(drawn)),
-        caption=_caption(trace, roofs, baseline, others),
+        caption=_caption(known.everything, trace, roofs, baseline, others),
     )
 
 
@@ -247,11 +269,10 @@ def _machine(trace: Trace, device: str | None) -> Machine:
     return machine(trace) if device is None else machine(device, working_cores(trace))
 
 
-def _points(trace: Trace, roofs: Machine, level: str, baseline: bool = False) -> tuple[list[Point], Verdict]:
-    index = Index(trace)
-    everything = whole(trace, index)
+def _points(known: Known, roofs: Machine, level: str, baseline: bool = False) -> tuple[list[Point], Verdict]:
+    trace, index, everything = known.index.trace, known.index, known.everything
     kinds = LEVELS[level]
-    found = by_source_line(trace, index) if level == "lines" else by_region(trace, index)
+    found = by_source_line(trace, index) if level == "lines" else known.tree
     inner = [region for region in found if region.kind in kinds and not _same(region, everything, found)]
     inner.sort(key=lambda region: -region.work.time_ps)
     verdict = judge(index, roofs, everything)
@@ -366,13 +387,15 @@ def _subtitle(verdict: Verdict) -> str:
     return f"{words.bound(verdict.bound)}{led_by}, {lead}. {verdict.evidence[0].sentence}."
 
 
-def _caption(trace: Trace, roofs: Machine, baseline: Trace | None, others: Sequence[Ceiling] = ()) -> tuple[str, ...]:
+def _caption(
+    everything: Region, trace: Trace, roofs: Machine, baseline: Trace | None, others: Sequence[Ceiling] = ()
+) -> tuple[str, ...]:
     from trnprof import __version__
 
     meta = trace.meta
     origin = "Estimated by emulation" if meta.is_simulation else "Captured on hardware"
     hbm = roofs.get("hbm")
-    dtypes = sorted({short(d) for d, _ in whole(trace).work.dtypes})
+    dtypes = sorted({short(d) for d, _ in everything.work.dtypes})
     lines = [
         "Area of a dot grows with time: circle the whole, diamond a region, dashed frame an estimate",
         "FLOPs are the algorithm's: transposes and second fp32 passes are not counted",

@@ -15,6 +15,9 @@ from trnprof.machine import bf16_factor, family
 ENGINES = 5
 """Instruction streams of a core: `Engine.TENSOR` to `Engine.SYNC`."""
 
+MOST_LANES = 1 << 16
+"""Lanes whose numbers lie in a range of so many are told apart by a table."""
+
 SEMAPHORE_BYTES = 4
 """A packet this small announces a transfer; it carries none of its bytes."""
 
@@ -141,7 +144,17 @@ class _Children:
         count = high - low
         before = np.cumsum(count) - count
         places = np.repeat(low - before, count) + np.arange(int(count.sum()))
-        return np.sort(self.order[places]).astype(np.int64)
+        return _ascending(self.order[places])
+
+
+def _ascending(rows: np.ndarray) -> np.ndarray:
+    """Distinct rows in order, int64; those of a part of the trace lie close together, so that none need be sorted."""
+    low, high = (int(rows.min()), int(rows.max()) + 1) if rows.size else (0, 0)
+    if high - low > 64 * rows.size:
+        return np.sort(rows).astype(np.int64)
+    found = np.zeros(high - low, bool)
+    found[rows - low] = True
+    return np.flatnonzero(found) + low
 
 
 def measure(
@@ -232,17 +245,20 @@ def busy_ps(trace: Trace, rows: np.ndarray, cut: tuple[int, int] | None = None) 
 
 def lane_union_ps(start: np.ndarray, end: np.ndarray, lane: np.ndarray) -> dict[int, int]:
     """Length of the union on each lane; lanes are any integers."""
+    from trnprof.jit.intervals import lane_unions
+
     if not start.size:
         return {}
-    base = int(start.min())
-    span = int(end.max()) - base + 1
-    keys, code = np.unique(lane, return_inverse=True)
-    # Lanes are laid end to end so that one sweep merges them all.
-    shift = code.astype(np.int64) * span - base
-    merged_start, merged_end = merge(start + shift, end + shift)
-    totals = np.zeros(keys.size, np.int64)
-    np.add.at(totals, merged_start // span, merged_end - merged_start)
-    return {int(key): int(total) for key, total in zip(keys, totals, strict=True)}
+    low = int(lane.min())
+    keys, code = np.arange(low, int(lane.max()) + 1), lane - low
+    if keys.size > MOST_LANES:
+        keys, code = np.unique(lane, return_inverse=True)
+    if np.any(start[1:] < start[:-1]):
+        order = np.argsort(start, kind="stable")
+        start, end, code = start[order], end[order], code[order]
+    totals = np.full(keys.size, -1, np.int64)
+    lane_unions(start, end, code, np.full(keys.size, start[0]), totals)
+    return {int(keys[k]): int(totals[k]) for k in np.flatnonzero(totals >= 0)}
 
 
 def _hbm_bytes(

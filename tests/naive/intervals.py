@@ -42,3 +42,11 @@ def overlap_merged(
                 out_start[kept], out_end[kept] = low, high
                 kept += 1
     return kept
+
+
+def lane_unions(start: np.ndarray, end: np.ndarray, lane: np.ndarray, lanes: int) -> list[int]:
+    """Moment by moment; -1 for a lane without intervals."""
+    seen: list[set[int] | None] = [None] * lanes
+    for low, high, at in zip(start.tolist(), end.tolist(), lane.tolist(), strict=True):
+        seen[at] = (seen[at] or set()) | set(range(low, high))
+    return [-1 if moments is None else len(moments) for moments in seen]

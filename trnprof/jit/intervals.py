@@ -33,6 +33,19 @@ def union_sorted(start, end):
 
 
 @njit(cache=True, small=20000)
+def lane_unions(start, end, lane, reach, totals):
+    """Add to totals[lane] the length of each lane's union; -1 stands for a lane without intervals."""
+    for i in range(len(start)):
+        at = lane[i]
+        if totals[at] < 0:
+            totals[at] = 0
+        low = start[i] if start[i] > reach[at] else reach[at]
+        if end[i] > low:
+            totals[at] += end[i] - low
+            reach[at] = end[i]
+
+
+@njit(cache=True, small=20000)
 def overlap_merged(a_start, a_end, b_start, b_end, out_start, out_end):
     kept = 0
     a = 0

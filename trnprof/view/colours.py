@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.trace import NONE, Memory, QueueType, RegionKind, Trace
 from trnprof.view import format as words
-from trnprof.view.labels import direction
+from trnprof.view.labels import direction, distinct
 from trnprof.view.lanes import Lane
 from trnprof.view.palette import HUES
 from trnprof.view.records import WORK, LegendRow
@@ -161,16 +161,16 @@ class Schemes:
         known = len(moved) > 0 and (moved.has("source_memory") or moved.has("dest_memory"))
         columns = [table.queue_type, *((moved.source_memory, moved.dest_memory) if known else ())]
         wired = collective_transfers(self.trace) if len(moved) else np.zeros(len(table), bool)
-        key = np.stack([*columns, wired]).astype(np.int64)
-        if not key.shape[1]:
+        if not len(table):
             return ["DMA"], np.empty(0, np.int64)
-        kinds, inverse = np.unique(key, axis=1, return_inverse=True)
-        place = np.empty(kinds.shape[1], np.int64)
-        for k, (queue, *memories, wire) in enumerate(kinds.T.tolist()):
+        columns = [column.astype(np.int64) for column in (*columns, wired)]
+        first, inverse = distinct(columns)
+        place = np.empty(first.size, np.int64)
+        for k, (queue, *memories, wire) in enumerate(np.stack([column[first] for column in columns]).T.tolist()):
             name = "collective" if wire else _dma_kind(queue, memories)
             names += [] if name in names else [name]
             place[k] = names.index(name)
-        return names, place[inverse.ravel()]
+        return names, place[inverse]
 
     def operators(self) -> np.ndarray:
         """For each instruction, the code of the name of what its work is for; int32."""

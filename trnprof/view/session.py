@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -291,7 +291,7 @@ class Session:
     def roofline(self, level: str = "regions") -> Chart:
         """The roofline as data. level : kernels, regions or lines"""
         if level not in self._charts:
-            find = partial(chart, self.trace, level=level)
+            find = lambda: chart(self.trace, level=level, known=self.tables.known)  # noqa: E731
             self._charts[level] = answer(self.trace, f"roofline.{level}", Chart, find)
         return self._charts[level]
 

@@ -10,8 +10,8 @@ import numpy as np
 from sim.trace import COMPUTE_ENGINES, Engine, Trace
 from trnprof.bounds import Verdict, judge
 from trnprof.machine import Machine
-from trnprof.regions import Region, by_region, by_source_line, selection, whole
-from trnprof.roofline import Point, place
+from trnprof.regions import Region, by_source_line, selection, whole
+from trnprof.roofline import Known, Point, place
 from trnprof.view import format as words
 from trnprof.view.answers import answer
 from trnprof.view.palette import BOUND_GLYPHS, BOUNDS, NEUTRAL, bound_colour
@@ -53,9 +53,14 @@ class Tables:
     def index(self) -> Index:
         return Index(self.trace)
 
+    @cached_property
+    def known(self) -> Known:
+        """What the roofline stands on too."""
+        return Known(self.index, whole(self.trace, self.index))
+
     def forget(self) -> None:
         """Let go of what the answers that are kept were found from; it is some bytes for each row."""
-        for name in ("index", "tree", "lines"):
+        for name in ("index", "known", "lines", "_found"):
             vars(self).pop(name, None)
 
     # --- verdicts -------------------------------------------------------------------------------------------------
@@ -63,7 +68,7 @@ class Tables:
     @cached_property
     def verdict(self) -> VerdictCard:
         """On the whole trace."""
-        return answer(self.trace, VERDICT, VerdictCard, lambda: self.judged(whole(self.trace, self.index)))
+        return answer(self.trace, VERDICT, VerdictCard, lambda: self.judged(self.known.everything))
 
     @cached_property
     def verdicts(self) -> tuple[VerdictCard, ...]:
@@ -72,7 +77,17 @@ class Tables:
         return answer(self.trace, "verdicts", kind, lambda: tuple(map(self.judged, self.tree[:MOST_ROWS])))
 
     def judged(self, region: Region) -> VerdictCard:
-        return self._card(judge(self.index, self.machine, region))
+        return self._card(self._verdict(region))
+
+    def _verdict(self, region: Region) -> Verdict:
+        """On the whole or a region of the tree, found once."""
+        if region.index not in self._found:
+            self._found[region.index] = judge(self.index, self.machine, region)
+        return self._found[region.index]
+
+    @cached_property
+    def _found(self) -> dict[int, Verdict]:
+        return {}
 
     def _card(self, verdict: Verdict) -> VerdictCard:
         ranked = BOUNDS if verdict.bound else ()
@@ -163,10 +178,10 @@ class Tables:
 
     # --- regions and lines ----------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def tree(self) -> tuple[Region, ...]:
         """The trace's own regions; parents before children."""
-        return by_region(self.trace, self.index)
+        return self.known.tree
 
     @cached_property
     def lines(self) -> tuple[Region, ...]:
@@ -188,7 +203,7 @@ class Tables:
         return tuple(self._region(region) for region in self.tree if id(region) in kept)
 
     def _region(self, region: Region) -> RegionRow:
-        verdict = judge(self.index, self.machine, region)
+        verdict = self._verdict(region)
         share = self._of_window(region.work.time_ps)
         return RegionRow(
             row=region.index,
