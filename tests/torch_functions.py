@@ -85,6 +85,7 @@ FUNCTIONS = {
         functional.rms_norm(x, (8,)),
         functional.normalize(x),
     ),
+    "scaled by powers": lambda x: torch.ldexp(x, (x * 3).int()),
     "where": lambda x: (torch.where(x > 0, x, 2.0), torch.clamp(x, -0.5, 0.5), torch.nan_to_num(x / 0), x.sign()),
     "one hot": lambda x: functional.one_hot(x.argmax(1), 9),
     "bucketed": lambda x: torch.triu_indices(4, 5),

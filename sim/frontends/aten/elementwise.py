@@ -212,6 +212,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "bitwise_left_shift": bits("left_shift"), "__lshift__": bits("left_shift"), "bitwise_not": invert,
     "clamp": clamp, "clamp_min": clamp, "clamp_max": lambda b, specs, x, high: clamp(b, specs, x, None, high),
     "hardtanh": lambda b, specs, x, low=-1.0, high=1.0: clamp(b, specs, x, low, high),
+    "ldexp": lambda b, specs, x, y, **_: apply(b, "mul", x, b.map("pow", 2.0, b.cast(y, "fp32"))),
     "where": where, "gelu": gelu, "gelu_backward": gelu_backward, "elu": elu, "leaky_relu": leaky_relu,
     "sigmoid_backward": derivative("sigmoid"), "tanh_backward": derivative("tanh"), "silu_backward": silu_backward,
     "threshold_backward": threshold_backward,

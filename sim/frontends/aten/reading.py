@@ -83,6 +83,10 @@ class Reader:
     def _held(self, tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor):
             return tensor
+        if isinstance(tensor, torch._subclasses.FakeTensor):
+            if tensor.constant is None:
+                raise LookupError("a constant whose values PyTorch does not say")
+            tensor = tensor.constant
         return self.builder.constant(array(tensor), DTYPES[tensor.dtype])
 
     def _input(self, node: torch.fx.Node) -> Value | None:
@@ -139,7 +143,10 @@ class Reader:
         given = [one for one in flat([list(args), list(named.values())]) if isinstance(one, Value)]
         for placeholder, value in zip((one for one in module.graph.nodes if one.op == "placeholder"), given):
             inner.made[placeholder] = value
-        made = inner.walk(module)
+        try:
+            made = inner.walk(module)
+        except LookupError as error:
+            return self._unsupported(name, str(error), tensors, node)
         if isinstance(node.meta["val"], (tuple, list)):
             return made
         return made[0] if made else self._unsupported(name, "nobody has written it", tensors, node)
