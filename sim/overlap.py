@@ -80,6 +80,28 @@ def together(demands: Sequence[Demand]) -> list[int]:
     return over
 
 
+def behind(works: Sequence[Demand], exchanges: Sequence[Demand]) -> tuple[int, int]:
+    """Pieces of work in a row, each followed by an exchange, exchanges in a row too: when work and exchanges are over.
+
+    All that runs at one moment is slowed as in `together`; ps.
+    """
+    every, count = [*works, *exchanges], len(works)
+    left = [float(each.duration_ps) for each in every]
+    piece = sent = 0
+    over = now = 0.0
+    while sent < count:
+        running = [piece] if piece < count else []
+        running += [count + sent] if sent < piece else []
+        speeds = {number: _speed(every, running, number) for number in running}
+        step = min(left[number] / speeds[number] for number in running)
+        now, over = now + step, over + step if piece < count else over
+        for number in running:
+            left[number] -= step * speeds[number]
+            ended = left[number] <= 1e-6 * every[number].duration_ps
+            piece, sent = piece + (ended and number < count), sent + (ended and number >= count)
+    return round(over), round(now)
+
+
 def _speed(demands: Sequence[Demand], running: Sequence[int], number: int) -> float:
     wanted = [
         sum(demands[other].shares.get(name, 0.0) for other in running)

@@ -139,6 +139,21 @@ def test_gradients_hide_behind_the_backward_pass_of_the_layers_before() -> None:
     assert long.exposed_ps > 5 * 10**9
 
 
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_exchanges_take_memory_bandwidth_from_the_work_that_hides_them(zero: int) -> None:
+    work, sharding = Workload("train", batch=16, seq=64), Sharding(dp=2, zero=zero)
+    graph = read(TINY).graph(work, sharding)
+    whole = training.Shares(lambda one: 1.0, lambda scalars: 0.5)
+    free, short = (
+        training.step(graph, work, sharding, lambda one: 1000, lambda scalars: 500, shares=shares)
+        for shares in (training.ALONE, whole)
+    )
+    assert all(one.slowed_ps == 0 for one in free.exchanges)
+    assert all(0 < one.slowed_ps <= one.total_ps / 2 for one in short.exchanges)
+    slowed = sum(one.added_ps for one in short.exchanges) - sum(one.added_ps for one in free.exchanges)
+    assert short.step_ps - free.step_ps == slowed > 0
+
+
 @pytest.mark.parametrize(("zero", "kinds"), [
     (0, ["gradients all_reduce"]),
     (1, ["gradients reduce_scatter", "weights all_gather"]),

@@ -10,7 +10,7 @@ from sim.arrivals import Slow
 from sim.collectives import exchange
 from sim.errors import InputError
 from sim.fabrics import Group, fabric
-from sim.overlap import Demand, Traffic, beside, demand, exposed, together
+from sim.overlap import MEMORY, Demand, Traffic, behind, beside, demand, exposed, together
 
 MIB = 1 << 20
 GIANT = fabric("trn2u", 131_072)
@@ -100,3 +100,19 @@ def test_a_slow_link_shows_in_what_is_exposed():
 def test_what_cannot_be_is_refused(make):
     with pytest.raises(InputError):
         make()
+
+
+@pytest.mark.parametrize(
+    ("share", "over", "sent"),
+    [(0.0, 300, 340), (0.5, 300, 340), (1.0, 380, 420)],
+    ids=["no memory", "enough of it for both", "both want all of it"],
+)
+def test_exchanges_behind_work_slow_it_where_memory_is_short(share: float, over: int, sent: int) -> None:
+    """Three pieces of 100, each followed by an exchange of 40: the first two run beside the second and third piece."""
+    work, wire = Demand(100, {MEMORY: share}), Demand(40, {MEMORY: share})
+    assert behind([work] * 3, [wire] * 3) == (over, sent)
+
+
+def test_exchanges_longer_than_their_work_queue_up_behind_it() -> None:
+    assert behind([Demand(10, {})] * 2, [Demand(50, {})] * 2) == (20, 110)
+    assert behind([], []) == (0, 0)

@@ -15,6 +15,7 @@ from sim.models import pipeline
 from sim.models.backward import backward, kept_bytes
 from sim.models.graph import COLLECTIVE, SIZES, Graph, Layer, Operand, Operation, Section
 from sim.models.workload import Sharding, Workload
+from sim.overlap import MEMORY, Demand, behind, together
 
 GRADIENT = SIZES["fp32"]
 MOMENTS = 3 * SIZES["fp32"]
@@ -26,6 +27,20 @@ Duration = Callable[[Operation], int]
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Of the HBM bandwidth of a core."""
+
+    work: Callable[[Operation], float]
+    """That an operation takes."""
+    exchange: Callable[[Mapping[str, Any]], float]
+    """That an exchange takes, by its scalars."""
+
+
+ALONE = Shares(lambda operation: 0.0, lambda scalars: 0.0)
+"""Work and exchanges do not slow each other."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exposed:
     """An exchange of a step: all of it, and what no work hides, ps."""
 
@@ -34,6 +49,12 @@ class Exposed:
     exposed_ps: int
     size_bytes: int
     ranks: int
+    slowed_ps: int = 0
+    """That the work which hides it takes longer for it."""
+
+    @property
+    def added_ps(self) -> int:
+        return self.exposed_ps + self.slowed_ps
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +141,13 @@ def step(
     duration: Duration,
     exchange: Callable[[Mapping[str, Any]], int] | None,
     slow: float = 1.0,
+    shares: Shares = ALONE,
 ) -> Step:
     """A step from the durations of its operations.
 
     exchange : ps that a collective takes, from its scalars
     slow     : how many times longer one chip of the first stage takes for all that it does; the others wait for it
+    shares   : what work and exchanges at the same time take of HBM
     """
     graph = passes(forward, workload.recompute)
     pieces = graph.sections
@@ -134,14 +157,14 @@ def step(
     stage = went.slowest
     own = [section for section in pieces if section.stage == stage]
     update = _update(parameters(forward, workload.element)[stage], sharding)
-    exchanges = _exchanged(own, workload, sharding, duration, exchange)
+    exchanges = _exchanged(own, workload, sharding, duration, exchange, shares)
     optimizer = sum(one.times * duration(one) for one in update.operations)
-    exposed = [_exposed_operation(one) for one in exchanges if one.exposed_ps]
+    exposed = [_exposed_operation(one) for one in exchanges if one.added_ps]
     sections = [Section("microbatch", _joined(own), count, stage)]
     if exposed:
         sections.append(Section("gradients", (Layer("gradients", tuple(exposed)),), stage=stage))
     sections.append(Section("optimizer", (update,), stage=stage))
-    apart = sum(one.exposed_ps for one in exchanges)
+    apart = sum(one.added_ps for one in exchanges)
     total = went.end_ps + apart + round(optimizer * slow)
     shown = count * sum(sum(own[stage]) for own in fair) + apart + optimizer
     return Step(
@@ -182,14 +205,14 @@ def _layer_ps(layer: Layer, duration: Duration) -> int:
 
 def _exchanged(
     own: Sequence[Section], workload: Workload, sharding: Sharding, duration: Duration,
-    exchange: Callable[[Mapping[str, Any]], int] | None,
+    exchange: Callable[[Mapping[str, Any]], int] | None, shares: Shares,
 ) -> tuple[Exposed, ...]:  # fmt: skip
     """Gradients are exchanged layer by layer behind the last backward pass, weights behind the first forward pass."""
     if sharding.dp * sharding.cp == 1 or exchange is None:
         return ()
     back = [layer for section in reversed(own) for layer in section.layers if not layer.owns_weights]
     front = [layer for section in own for layer in section.layers if layer.owns_weights]
-    wire = _Wire(exchange, sharding, workload.element, duration)
+    wire = _Wire(exchange, sharding, workload.element, duration, shares)
     kind = "reduce_scatter" if sharding.zero else "all_reduce"
     turned = list(reversed(front))
     found = [wire.behind("gradients", kind, back, turned, GRADIENT)]
@@ -209,43 +232,54 @@ class _Wire:
     sharding: Sharding
     element: int
     duration: Duration
+    shares: Shares
 
-    def once(self, kind: str, layer: Layer, each: int) -> int:
-        """ps for one repeat of a layer; experts are exchanged among the cores that have the same ones."""
+    def once(self, kind: str, layer: Layer, each: int) -> Demand:
+        """One repeat of a layer; experts are exchanged among the cores that have the same ones."""
         common, expert = layer.weight_bytes - layer.expert_bytes, layer.expert_bytes
-        total = 0
+        total, taken = 0, 0.0
         for size, cores in ((common, self.sharding.dp), (expert, alike(self.sharding))):
             nbytes, ranks = size // self.element * each // layer.repeat, cores * self.sharding.cp
             if nbytes and ranks > 1:
-                total += self.exchange({"kind": kind, "size_bytes": nbytes, "ranks": ranks, "group": "cp"})
-        return total
+                scalars = {"kind": kind, "size_bytes": nbytes, "ranks": ranks, "group": "cp"}
+                took = self.exchange(scalars)
+                total, taken = total + took, taken + took * self.shares.exchange(scalars)
+        return Demand(total, {MEMORY: taken / total if total else 0.0})
+
+    def work(self, layer: Layer) -> Demand:
+        """One repeat of a layer at work."""
+        took = _layer_ps(layer, self.duration) // layer.repeat
+        taken = sum(one.times * self.duration(one) * self.shares.work(one) for one in layer.operations)
+        return Demand(took, {MEMORY: min(1.0, taken / took) if took else 0.0})
 
     def behind(self, name: str, kind: str, work: Sequence[Layer], weights: Sequence[Layer], each: int) -> Exposed:
         """Exchanges that follow layers one by one: what lasts beyond the last layer is exposed."""
-        now = free = total = size = 0
+        works, exchanges = [], []
         for layer, owner in zip(work, weights, strict=True):
-            took = self.once(kind, owner, each)
-            for _ in range(layer.repeat):
-                now += _layer_ps(layer, self.duration) // layer.repeat
-                free = max(free, now) + took
-            total += took * layer.repeat
-            size += owner.weight_bytes // self.element * each
+            works += [self.work(layer)] * layer.repeat
+            exchanges += [self.once(kind, owner, each)] * layer.repeat
+        worked, sent = behind(works, exchanges)
+        size = sum(owner.weight_bytes // self.element * each for owner in weights)
+        total, alone = (sum(one.duration_ps for one in demands) for demands in (exchanges, works))
         ranks = self.sharding.dp * self.sharding.cp
-        return Exposed(f"{name} {kind}", total, max(0, free - now), size, ranks)
+        return Exposed(f"{name} {kind}", total, max(0, sent - worked), size, ranks, max(0, worked - alone))
 
     def again(self, once: Exposed, front: Sequence[Layer], count: int) -> Exposed:
         """ZeRO 3: each layer's weights come once more for every pass, one layer ahead of their use."""
-        exposed = total = 0
+        exposed = slowed = total = 0
         for layer in front:
-            took = self.once("all_gather", layer, self.element)
-            exposed += layer.repeat * max(0, took - _layer_ps(layer, self.duration) // layer.repeat)
-            total += layer.repeat * took
-        return Exposed("weights again all_gather", count * total, count * exposed, count * once.size_bytes, once.ranks)
+            wire, work = self.once("all_gather", layer, self.element), self.work(layer)
+            sent, worked = together((wire, work))
+            exposed += layer.repeat * max(0, sent - worked)
+            slowed += layer.repeat * max(0, worked - work.duration_ps)
+            total += layer.repeat * wire.duration_ps
+        name, size = "weights again all_gather", count * once.size_bytes
+        return Exposed(name, count * total, count * exposed, size, once.ranks, count * slowed)
 
 
 def _exposed_operation(one: Exposed) -> Operation:
     scalars = {"kind": one.name.rpartition(" ")[2], "size_bytes": one.size_bytes, "ranks": one.ranks, "group": "cp",
-               "exposed_ps": one.exposed_ps}  # fmt: skip
+               "exposed_ps": one.added_ps}  # fmt: skip
     return Operation(f"{one.name}, the part that no work hides", COLLECTIVE, (), scalars)
 
 

@@ -219,6 +219,8 @@ def _training(run: ModelRun) -> list[tuple[str, str]]:
     rows = [("pipeline", bubble)]
     for one in use.exchanges:
         hidden = f"{words.estimate(words.time(one.exposed_ps))} of {words.time(one.total_ps)} exposed"
+        if one.slowed_ps:
+            hidden += f"; it slows what hides it by {words.estimate(words.time(one.slowed_ps))}"
         rows.append((f"dp, {one.name}", hidden))
     return rows
 

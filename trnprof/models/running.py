@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -95,7 +95,7 @@ def _train(asked: Setting, full: bool, slow: float, watch: Watcher | None) -> Mo
     times = {one.operation.key: one.duration_ps for one in found}
     step = training.step(
         asked.graph, work, shards, lambda one: times[one.key],
-        None if network is None else lambda scalars: network(scalars)[0], slow,
+        None if network is None else lambda scalars: network(scalars)[0], slow, _shares(asked, found),
     )  # fmt: skip
     used = {operation.key for operation, _ in step.graph.operations()}
     extra = instances(_exposed(step.graph, times), asked.device, asked.lnc, network)
@@ -108,6 +108,18 @@ def _train(asked: Setting, full: bool, slow: float, watch: Watcher | None) -> Mo
     hfu = again / (asked.peak * seconds * shards.pp)
     use = TrainingUse(step.microbatches, step.bubble_ps, step.exchanges, hfu)
     return _measured(asked, done, Count(flops, moved, 0), use)
+
+
+def _shares(asked: Setting, found: Sequence[Instance]) -> training.Shares:
+    """What operations, as emulated, and exchanges take of the HBM bandwidth."""
+    taken = {}
+    for one in found:
+        moved = 0 if one.trace is None else whole(one.trace, Index(one.trace)).work.hbm_bytes
+        most = asked.bandwidth * one.duration_ps / SECOND_PS
+        taken[one.operation.key] = min(1.0, moved / most) if most else 0.0
+    network = asked.network
+    shared = (lambda scalars: network.exchange(scalars).memory_share) if network else (lambda scalars: 0.0)
+    return training.Shares(lambda one: taken[one.key], shared)
 
 
 def _exposed(graph: Graph, known: Mapping[tuple, int]) -> Graph:
