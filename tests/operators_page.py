@@ -130,6 +130,7 @@ def streams() -> list[Row]:
     rows.append(Row("rope", ((2048, 40, 128), (2048, 64), (2048, 64)), public=known))
     rows += [Row("embedding", (whole(2048), (V, H))), Row("gather", ((V, H), whole(2048)))]
     rows += [Row("kv_cache_update", ((4096, 8, 16, 128), (t, 8, 128), whole(t))) for t in (16, 2048)]
+    rows.append(Row("kv_cache_update", ((4096, 8, 16, 128), (2048, 8, 128), whole(2048)), {"in_pages": True}))
     rows += [Row("elementwise", (x, x), {"kind": "add"}), Row("elementwise", (x, vector), {"kind": "add"})]
     rows += [Row("elementwise", ((2048, F), (2048, F)), {"kind": "silu_multiply"})]
     silu = ("NKIBench", public.bench("silu_M4096_N7168"))
@@ -252,7 +253,8 @@ What holds the others back:
   PSUM (forward), 3 and 6 passes of TensorE; its `of bound` counts the products alone;
 - layer norms and gradients of norms take six to nine passes over their elements, more than the engines do while HBM
   moves them; cross entropy takes one exponential an element and lane on ScalarE, 307 GB/s of bf16;
-- scatters into one cache follow each other, as nothing says that they do not meet;
+- scatters into one cache follow each other, as nothing says that they do not meet; of a prompt whose tokens fill
+  pages in order (`in_pages`), one for each head is left;
 - 320 channels are two and a half tiles of 128, of inputs and of outputs, and fill 69 % of TensorE, 4 inputs or 3
   outputs next to nothing; weights as [O, C, kh, kw] are turned before they are used, which small images notice;
 - the gradient of a convolution's weights turns the image for every tap, and adds up in fp32 on VectorE;

@@ -58,6 +58,29 @@ def test_cache_update_writes_its_slots_and_no_others(
     assert run.findings == ()
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from([1, 2, 5]), st.sampled_from([1, 4, 16]), st.integers(1, 200), st.booleans())
+def test_a_prompt_fills_its_pages_and_no_others(heads: int, page: int, count: int, two_cores: bool) -> None:
+    pages = -(-count // page) + 2
+    order = np.random.default_rng(count).permutation(pages).astype(np.int32)
+    slots = (order[:, None] * page + np.arange(page, dtype=np.int32)).reshape(-1)[:count]
+    cache, new = normal(pages, heads, page, 8, dtype=BF16), normal(count, heads, 8, dtype=BF16, seed=1)
+    expected = sim.ops.operator("kv_cache_update").reference(cache.copy(), new, slots)
+    run = sim.ops.launch("kv_cache_update", cache, new, slots, lnc=2 if two_cores else 1, in_pages=True)
+    assert np.array_equal(run.outputs[0].astype(float), expected)
+    assert run.findings == ()
+
+
+def test_a_prompt_is_put_in_pages_faster_than_token_by_token() -> None:
+    cache, new = TensorSpec((20, 2, 128, 128), "bfloat16"), TensorSpec((2048, 2, 128), "bfloat16")
+    each, whole = (
+        sim.ops.launch("kv_cache_update", cache, new, TensorSpec((2048,), "int32"), values=False, in_pages=pages)
+        for pages in (False, True)
+    )
+    first, last = ((run.trace.meta.window[1] - run.trace.meta.window[0]) for run in (whole, each))
+    assert first < last / 2
+
+
 def test_moved_rows_alone_are_counted_as_work() -> None:
     table, ids = TensorSpec((128256, 4096), "bfloat16"), TensorSpec((16,), "int32")
     work = sim.ops.operator("embedding").work(ids, table)

@@ -116,8 +116,10 @@ def _store(draft: Draft, attention: Attention, sequences: int, tokens: int) -> N
     cache = Operand((size, kv_heads, PAGE, attention.head_dim), draft.dtype, "cache")
     rows = sequences * tokens
     new, slots = draft.flow(rows, kv_heads, attention.head_dim), Operand((rows,), "int32", "index")
-    draft.call("attention/keys_to_cache", "kv_cache_update", cache, new, slots)
-    draft.call("attention/values_to_cache", "kv_cache_update", cache, new, slots)
+    whole = workload.phase == "prefill" and (sequences == 1 or tokens % PAGE == 0)
+    scalars = {"in_pages": True} if whole else {}
+    for name in ("keys", "values"):
+        draft.call(f"attention/{name}_to_cache", "kv_cache_update", cache, new, slots, **scalars)
 
 
 def _over_cache(draft: Draft, attention: Attention, sequences: int, tokens: int) -> None:

@@ -59,14 +59,16 @@ def _gather_outputs(x: TensorSpec, indices: TensorSpec) -> tuple[TensorSpec, ...
     return (TensorSpec((indices.shape[0], *x.shape[1:]), x.dtype),)
 
 
-def kv_cache_update(cache: Array, new: Array, slots: Array) -> Array:
-    """cache [P, Hkv, page, D], new [T, Hkv, D], slots [T]"""
+def kv_cache_update(cache: Array, new: Array, slots: Array, in_pages: bool = False) -> Array:
+    """cache [P, Hkv, page, D], new [T, Hkv, D], slots [T]; in_pages: each `page` tokens fill a page in order"""
     out = wide(cache).copy()
     out[slots // cache.shape[2], :, slots % cache.shape[2]] = wide(new)
     return out
 
 
-def _cache_outputs(cache: TensorSpec, new: TensorSpec, slots: TensorSpec) -> tuple[TensorSpec, ...]:
+def _cache_outputs(
+    cache: TensorSpec, new: TensorSpec, slots: TensorSpec, in_pages: bool = False
+) -> tuple[TensorSpec, ...]:
     check_shape("kv_cache_update", "cache", cache, ("P", "Hkv", "page", "D"))
     check_shape("kv_cache_update", "new", new, ("T", cache.shape[1], cache.shape[3]))
     _check_numbers("kv_cache_update", "slots", slots)
@@ -105,7 +107,7 @@ OPERATORS = (
         kv_cache_update,
         _cache_outputs,
         _nothing,
-        lambda cache, new, slots: nbytes(new) + nbytes(slots),
-        lambda cache, new, slots: nbytes(new),
+        lambda cache, new, slots, **_: nbytes(new) + nbytes(slots),
+        lambda cache, new, slots, **_: nbytes(new),
     ),
 )

@@ -57,16 +57,24 @@ def by_number(rows, chosen, part):
 
 
 @nki.jit
-def kv_cache_update(cache, new, slots):
+def kv_cache_update(cache, new, slots, in_pages=False):
     """Put new [T, Hkv, D] into cache [P, Hkv, page, D] at slots [T], counted over all pages; the page a power of two.
 
-    The cache is written in place.
+    The cache is written in place. Of a prompt, `in_pages` promises that each `page` tokens fill a page in order: one
+    number a page is read, and one DMA a head writes up to 128 pages.
     """
     P, heads, page, D = cache.shape
     assert page & (page - 1) == 0, "a page has a power of two of slots"
     rows = cache.reshape((P * heads * page, D))
-    mine = share(new.shape[0], 1)
-    for block in blocks(length(mine), ROWS, mine.start):
+    full = 0
+    if in_pages:
+        full = new.shape[0] // page
+        own = share(full, 1)
+        for group in blocks(length(own), ROWS, own.start):
+            put_pages(rows, new, slots, group, page)
+    rest = new.shape[0] - full * page
+    mine = share(rest, 1)
+    for block in blocks(length(mine), ROWS, full * page + mine.start):
         count = length(block)
         data = nl.ndarray((count, heads, D), dtype=cache.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=data, src=new[block])
@@ -75,6 +83,22 @@ def kv_cache_update(cache, new, slots):
         first = first_rows(load_numbers(slots[block]), heads, page)
         nisa.dma_copy(dst=rows.ap(pattern=pattern, vector_offset=first, indirect_dim=0), src=data)
     return cache
+
+
+def put_pages(rows, new, slots, group, page):
+    """Whole pages from HBM to HBM, all of a head in one DMA."""
+    heads, D = new.shape[1:]
+    count = length(group)
+    numbers, scale, first = [tile(count, 1, nl.int32) for _ in range(3)]
+    nisa.dma_copy(dst=numbers, src=slots.ap(pattern=[[page, count], [1, 1]], offset=group.start * page))
+    nisa.memset(dst=scale, value=heads)
+    nisa.tensor_tensor(dst=first, data1=numbers, data2=scale, op=nl.multiply)
+    for head in range(heads):
+        begin = (group.start * page * heads + head) * D
+        taken = new.ap(pattern=[[page * heads * D, count], [heads * D, page], [1, D]], offset=begin)
+        pattern = [[D, count], [D, page], [1, D]]
+        put = rows.ap(pattern=pattern, offset=head * page * D, vector_offset=first, indirect_dim=0)
+        nisa.dma_copy(dst=put, src=taken)
 
 
 def first_rows(slots, heads, page):
