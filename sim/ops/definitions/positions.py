@@ -79,7 +79,7 @@ def _cache_outputs(
     return (TensorSpec(tuple(cache.shape), cache.dtype),)
 
 
-def _nothing(*inputs: TensorSpec) -> int:
+def _nothing(*inputs: TensorSpec, **scalars: bool) -> int:
     return 0
 
 
