@@ -173,3 +173,13 @@ def test_a_slice_that_begins_where_another_ends_lies_beside_it(to: str, tmp_path
     trace = read_chrome(json.dumps(rows).encode(), "made")
     export(trace, to, tmp_path / "out")
     assert content(readers.open(tmp_path / "out")) == content(trace)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("emulated", [True, False])
+def test_what_was_emulated_says_so_after_every_trip(to, emulated, tmp_path):
+    trace = synthetic.attention(simulated=emulated)
+    for trip in range(2):
+        export(trace, to, tmp_path / str(trip))
+        trace = readers.open(tmp_path / str(trip))
+        assert trace.meta.is_simulation is emulated

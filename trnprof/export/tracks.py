@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from sim.trace import ENGINE_NAMES, NONE, Engine, RegionKind, Table, Trace
-from trnprof.readers.timeline import BETWEEN
+from trnprof.readers.timeline import BETWEEN, EMULATED
 
 WHOLE = "all cores"
 
@@ -57,7 +57,7 @@ def _places(trace: Trace, name: str, table: Table) -> np.ndarray:
 def _title(trace: Trace, name: str, place: list[int]) -> tuple[str, str]:
     """Process and thread of a track."""
     core, one, other = place
-    process = WHOLE if core == NONE else f"core {core}"
+    process = _process(trace, core)
     if name == "instructions":
         track = trace.strings[other]
         if one == Engine.OTHER:
@@ -66,6 +66,11 @@ def _title(trace: Trace, name: str, place: list[int]) -> tuple[str, str]:
     if name == "transfers":
         return process, f"queue {trace.strings[other] or 'unknown'}"
     return process, "regions" if name == "regions" else f"DMA engine {one} ring {other}"
+
+
+def _process(trace: Trace, core: int) -> str:
+    """A core's name as a process, which says whether its times are estimates."""
+    return (WHOLE if core == NONE else f"core {core}") + (EMULATED if trace.meta.is_simulation else "")
 
 
 def split(name: str) -> tuple[str, str]:
@@ -77,7 +82,7 @@ def split(name: str) -> tuple[str, str]:
 def counter_title(trace: Trace, code: int, core: int) -> tuple[str, str]:
     """Process and name of a counter."""
     name = trace.strings[code] or "counter"
-    return split(name) if is_general(trace) else (f"core {core}", name)
+    return split(name) if is_general(trace) else (_process(trace, core), name)
 
 
 def is_general(trace: Trace) -> bool:

@@ -23,6 +23,9 @@ from trnprof.readers.receipt import Receipt, total
 BETWEEN = " / "
 """Between the process and the thread in the name of a track."""
 
+EMULATED = " (emulated)"
+"""At the end of a process's name, which every viewer shows: its times are an emulator's."""
+
 SLICES, COUNTERS, FLOWS = "slices", "counters", "flow events"
 _LOW, _HIGH = -(1 << 62), 1 << 62
 EXACT = 1 << 60
@@ -180,8 +183,10 @@ class Timeline:
     def _finish(self, meta: Meta, tables: tuple[Instructions, Counters, Edges], strings: Strings) -> Trace:
         table, counters, edges = tables
         ends = (int(table.start_ps.min()), int(table.end_ps.max())) if len(table) else _reach(counters)
+        processes = {(strings[code] or "").partition(BETWEEN)[0] for code in np.unique(table.track).tolist()}
         meta = replace(
             meta,
+            is_simulation=any(process.endswith(EMULATED) for process in processes),
             window=ends,
             total_ps=ends[1] - ends[0],
             notes=self.receipt.notes(),
