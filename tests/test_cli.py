@@ -338,7 +338,7 @@ def test_summary_json_is_the_contract(kept: str, capsys: pytest.CaptureFixture[s
     assert found["total_ns"] * 1000 == trace.meta.total_ps
     assert found["summary"] == json.loads(json.dumps(summarize(trace)))
     assert {"Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA"} >= found["engines"].keys()
-    assert all(use.keys() == {"active_ns", "instructions"} for use in found["engines"].values())
+    assert all(use.keys() >= {"active_ns", "instructions"} for use in found["engines"].values())
     verdict = found["verdicts"][0]
     assert verdict["kind"] == "whole"
     assert {"region", "bound", "share", "evidence", "margin"} <= verdict.keys()
