@@ -257,10 +257,13 @@ def test_an_encoder_is_trained_from_its_loss_back_to_what_it_is_given(descriptio
     [
         ({"model_type": "mamba", "hidden_size": 128, "num_hidden_layers": 2, "vocab_size": 500},
          "no gradient of depthwise_conv1d, ssm_scan"),
+        ({"model_type": "whisper", "d_model": 128, "encoder_layers": 1, "encoder_attention_heads": 2,
+          "encoder_ffn_dim": 256, "decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 256,
+          "vocab_size": 500}, r"no gradient of conv1d \("),
         ({"_class_name": "AutoencoderKL", "block_out_channels": [64], "layers_per_block": 1, "sample_size": 32},
          "no gradient of conv2d, group_norm"),
     ],
-    ids=["mamba", "autoencoder"],
+    ids=["mamba", "whisper", "autoencoder"],
 )  # fmt: skip
 def test_what_cannot_be_trained_says_what_lacks(description: dict, lacks: str) -> None:
     with pytest.raises(UnsupportedError, match=f"cannot be trained: there is {lacks}"):
