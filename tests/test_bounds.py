@@ -200,6 +200,14 @@ def test_exposed_collectives_take_their_share_beside_compute():
     )
 
 
+def test_what_collectives_alternate_with_is_not_latency():
+    rows = [matmul(0, 4_000), ins(Engine.COLLECTIVE, 4_000, 5_000, "ALL_REDUCE")]
+    found = verdict(rows, window=(0, 10_000))
+    assert (found.bound, found.runner_up) == ("network", "compute")
+    assert found.scores["latency"] == pytest.approx(0.1)
+    assert (found.shares["network"], found.shares["compute"]) == pytest.approx((0.5, 0.4))
+
+
 def test_without_dma_rows_bandwidth_is_not_judged():
     found = verdict([matmul(213 * k) for k in range(10)])
     assert found.bound == "compute"

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 
 from sim import display
 from sim.figures import SPREADS
-from sim.trace import Trace
+from sim.trace import Engine, Trace
 from trnprof.demand import MEMORY, NETWORK, Demand, demand
 from trnprof.evidence import Evidence, argue, known_work
 from trnprof.machine import Machine, machine
@@ -150,15 +150,20 @@ def score(needed: Demand) -> dict[str, float]:
 
 
 def _rest_ps(needed: Demand) -> int:
-    """What the leader's ceiling, buffers and exposed collectives leave."""
-    return max(0, needed.time_ps - needed.ceiling_ps[needed.leader] - needed.buffer_ps - needed.network_ps)
+    """What the leader's ceiling, buffers, exposed collectives and what exposed collectives alternate with leave."""
+    charged = needed.ceiling_ps[needed.leader] + needed.buffer_ps + needed.network_ps + needed.beside_ps
+    return max(0, needed.time_ps - charged)
 
 
 def leading_bound(needed: Demand) -> str:
     """The bound that the leading resource stands for."""
-    if needed.leader == MEMORY:
+    return _stands_for(needed, needed.leader)
+
+
+def _stands_for(needed: Demand, resource: Engine) -> str:
+    if resource == MEMORY:
         return "memory_capacity" if needed.spill_rules else "memory_bandwidth"
-    return "network" if needed.leader == NETWORK else "compute"
+    return "network" if resource == NETWORK else "compute"
 
 
 def _shares(needed: Demand, bound: str) -> dict[str, float]:
@@ -166,6 +171,7 @@ def _shares(needed: Demand, bound: str) -> dict[str, float]:
     charged[leading_bound(needed)] = needed.ceiling_ps[needed.leader]
     charged["memory_capacity"] += needed.buffer_ps
     charged["network"] += needed.network_ps
+    charged[_stands_for(needed, needed.second)] += needed.beside_ps
     charged["latency"] = rest = _rest_ps(needed)
     if bound == "latency" and needed.issue_ps > rest:
         # Triggers hide behind the leader's own work: what they take is taken from it.

@@ -63,6 +63,10 @@ class Demand:
     """The leader idle, something waited for its buffer to be read, and there was room for another."""
     network_ps: int
     """The leader idle, a collective under way."""
+    second: Engine
+    """What leads beside the network: `engine` or `MEMORY`."""
+    beside_ps: int
+    """The network leading and idle, `second` at its ceiling."""
     issue_ps: int
     """DMA triggers on the engine that is busiest with them."""
     issuer: Engine
@@ -121,7 +125,8 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
     ceiling[MEMORY], limit = _memory_ps(index, machine, region, active[MEMORY])
     ceiling[NETWORK] = active[NETWORK]
     engine = _leading_engine(active, ceiling)
-    leader = max((engine, MEMORY, NETWORK), key=lambda key: ceiling[key])
+    second = max((engine, MEMORY), key=lambda key: ceiling[key])
+    leader = max((second, NETWORK), key=lambda key: ceiling[key])
     spilled = min(1.0, work.spill_bytes / work.hbm_bytes) if work.hbm_bytes else 0.0
     rival = max(ceiling[key] for key in (engine, NETWORK))
     idle = _without(region, spans[leader])
@@ -129,6 +134,7 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
     blocked = overlap(idle, _buffer_waits(index, region, sbuf, psum))
     reused = overlap(idle, _buffer_waits(index, region, None, None))
     wired = overlap(_difference(idle, blocked), spans[NETWORK])
+    beside = min(ceiling[second], length_ps(overlap(idle, spans[second]))) if leader == NETWORK else 0
     issuer = Engine(int(np.argmax(work.issue_ps)))
     return Demand(
         time_ps=work.time_ps,
@@ -142,6 +148,8 @@ def demand(index: Index, machine: Machine, region: Region) -> Demand:
         buffer_ps=length_ps(blocked),
         reuse_ps=length_ps(_difference(reused, blocked)),
         network_ps=length_ps(wired),
+        second=second,
+        beside_ps=beside,
         issue_ps=work.issue_ps[issuer],
         issuer=issuer,
         lost=_lost(index, region, spans, leader, active[leader] - ceiling[leader], _difference(idle, blocked, wired)),
