@@ -1,4 +1,4 @@
-"""How long collectives take to time: `pytest tests/bench/bench_collectives.py`; no timed assertions.
+"""How long collectives take to time: `pytest -n 0 tests/bench/bench_collectives.py`; no timed assertions.
 
 An all-reduce of 1 GiB over 262,144 chips in 4,096 UltraServers: alone, with every chip or every rank late by a time of
 its own, and with a slow link. The goal is below 0.1 s.

@@ -1,4 +1,4 @@
-"""How long the view-model takes: `pytest tests/bench/bench_frames.py`; no timed assertions.
+"""How long the view-model takes: `pytest -n 0 tests/bench/bench_frames.py`; no timed assertions.
 
 A lane of ten million instructions, back to back on one engine, at four zooms of a 1500 px screen; and whole frames of a
 million instructions on five engines with their transfers, as the browser asks for them (three screens wide).

@@ -1,4 +1,4 @@
-"""How fast a program becomes a schedule: `pytest tests/bench/bench_schedule.py`; no timed assertions.
+"""How fast a program becomes a schedule: `pytest -n 0 tests/bench/bench_schedule.py`; no timed assertions.
 
 The GEMM stream is bf16, blocks of 4 x 4 tiles and 8 tiles deep: a load for two matrix multiplications, a copy and a
 store for each tile; the random stream has all engines, ports, tables and dependences at all distances.

@@ -1,4 +1,4 @@
-"""How fast a kernel's Python becomes a program: `pytest tests/bench/bench_tracing.py`; no timed assertions.
+"""How fast a kernel's Python becomes a program: `pytest -n 0 tests/bench/bench_tracing.py`; no timed assertions.
 
 The shipped matrix multiplication at 4096 x 4096, and one of the legacy API as NKIBench has them, are traced without
 values. `functions` are calls of `nki.isa` and `nki.language` on the kernel's own lines; `calls` are all that those

@@ -1,4 +1,4 @@
-"""How long a key of the terminal view takes at 240 x 60: `pytest tests/bench/bench_tui.py`; no timed assertions.
+"""How long a key of the terminal view takes at 240 x 60: `pytest -n 0 tests/bench/bench_tui.py`; no timed assertions.
 
 A million instructions on five engines. `painting` is the canvas and its lines; `key to screen` goes through Textual:
 the key is pressed, the state changes, the canvas is painted and the changed cells are rendered.
