@@ -1,4 +1,4 @@
-"""How long the summary of a million instructions takes: `pytest -n 0 tests/bench/bench_summary.py`; no timed assertions."""
+"""The summary of a million instructions: `pytest -n 0 tests/bench/bench_summary.py`; no timed assertions."""
 
 from __future__ import annotations
 
