@@ -428,7 +428,7 @@ def test_a_profile_is_sent_from_the_browser_and_one_of_this_machine_is_opened_by
     (tmp_path / "emulated.json").write_text("{}")
     with tab.page.expect_navigation():
         tab.page.set_input_files("#drop input[type=file]", str(tmp_path / "emulated.json"))
-    assert tab.value("location.search") == "?trace=emulated-2"
+    tab.page.wait_for_url("**/?trace=emulated-2")
     tab.page.wait_for_selector('html[data-ready="1"]', state="attached")
     tab.until("trnprof.timeline?.start.name === 'emulated-2'")
     tab.press("O")
@@ -440,7 +440,7 @@ def test_a_profile_is_sent_from_the_browser_and_one_of_this_machine_is_opened_by
     tab.page.fill("#by-path input", str(tmp_path / "emulated.json"))
     with tab.page.expect_navigation():
         tab.page.press("#by-path input", "Enter")
-    assert tab.value("location.search") == "?trace=emulated-3"
+    tab.page.wait_for_url("**/?trace=emulated-3")
 
 
 def test_goto_and_find_track(screen):

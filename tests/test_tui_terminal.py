@@ -23,7 +23,12 @@ SHOWN = b"LATENCY"
 """Of the verdict: the picture is there."""
 ESCAPES = re.compile(rb"\x1b(\[[0-9;?=>$]*[A-Za-z]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\|[()][A-Z0-9]|[=>78cM])")
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX"),
+    # The child becomes another program at once; a framework that other tests imported warns of its threads.
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*use of forkpty.*:DeprecationWarning"),
+]
 
 
 class Terminal:
