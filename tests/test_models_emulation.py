@@ -281,6 +281,7 @@ def test_every_family_runs(family: str) -> None:
     assert run.verdict.bound is not None
     assert run.flops > 0
     assert run.tokens_per_s is None or phase not in ("encode", "denoise")
+    assert (run.samples_per_s is None) == (run.tpot_ps is not None)
     validate(run.trace)
 
 

@@ -191,7 +191,7 @@ def _figures(run: ModelRun, kept: str | None) -> str:
         ("time per output token", time(run.tpot_ps) if run.tpot_ps else ""),
         ("time", "" if run.ttft_ps or run.tpot_ps else time(run.latency_ps)),
         ("tokens/s", words.estimate(words.digits(run.tokens_per_s)) if run.tokens_per_s else ""),
-        ("samples/s", words.estimate(words.digits(run.samples_per_s))),
+        ("samples/s", words.estimate(words.digits(run.samples_per_s)) if run.samples_per_s else ""),
         ("use", _use(run)),
         ("network", f"{time(run.network_ps)} in collectives" if run.network_ps else ""),
         *_training(run),

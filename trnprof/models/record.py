@@ -73,7 +73,8 @@ class ModelRun:
     tpot_ps: int | None
     """Between tokens of a sequence, on average: decode."""
     tokens_per_s: float | None
-    samples_per_s: float
+    samples_per_s: float | None
+    """None for one token more of each sequence, which ends none."""
     mfu: float | None
     """FLOPs of the algorithm over what TensorE of all cores could have done in the time."""
     mbu: float | None

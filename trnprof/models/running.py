@@ -153,6 +153,7 @@ def _measured(asked: Setting, done: Emulation, sums: Count, use: TrainingUse | N
     seconds, stages = latency / SECOND_PS, asked.sharding.pp
     speaks = bool(getattr(asked.model, "vocabulary", 0))
     tokens = _tokens(asked) if speaks else 0
+    tpot = round(latency / work.tokens_a_step) if work.phase == "decode" and speaks else None
     return ModelRun(
         model=asked.model.name,
         workload=work,
@@ -161,9 +162,9 @@ def _measured(asked: Setting, done: Emulation, sums: Count, use: TrainingUse | N
         lnc=asked.lnc,
         latency_ps=latency,
         ttft_ps=latency if work.phase == "prefill" else None,
-        tpot_ps=round(latency / work.tokens_a_step) if work.phase == "decode" and speaks else None,
+        tpot_ps=tpot,
         tokens_per_s=tokens / seconds if tokens and seconds else None,
-        samples_per_s=work.batch / seconds,
+        samples_per_s=work.batch / seconds if tpot is None else None,
         mfu=sums.flops / (asked.peak * seconds * stages),
         mbu=sums.moved_bytes / (asked.bandwidth * seconds * stages),
         flops=sums.flops,
