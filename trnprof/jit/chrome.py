@@ -92,12 +92,12 @@ def decimal(data, p, row, field):
         return -1
     value = 0
     for q in range(first, last):
-        value = value * 10 + (data[q] - ZERO)
+        value = value * 10 + (int(data[q]) - ZERO)
     places = 0
     if peek(data, last) == DOT:
         last += 1
         while last < data.size and ZERO <= data[last] <= NINE and places < PLACES:
-            value = value * 10 + (data[last] - ZERO)
+            value = value * 10 + (int(data[last]) - ZERO)
             places += 1
             last += 1
         if places == 0:
@@ -378,7 +378,7 @@ def home(data, low, high, mask):
     """The slot where a text is looked for first."""
     mixed = high - low
     for p in range(low, high):
-        mixed = (mixed * 31 + data[p]) & 0xFFFFFFFFFFFF
+        mixed = (mixed * 31 + int(data[p])) & 0xFFFFFFFFFFFF
     return (mixed ^ (mixed >> 17)) & mask
 
 
