@@ -360,3 +360,10 @@ def test_what_cannot_be_asked_ends_with_its_exit_code(
     path.write_text(json.dumps(TINY))
     assert main(["model", str(path), *asked]) == code
     assert told in capsys.readouterr().err
+
+
+def test_what_slices_do_not_count_is_not_drawn_as_nothing() -> None:
+    sliced, full = (trnprof.run_model(TINY, phase="prefill", seq=256, full=full).trace for full in (False, True))
+    names = [{trace.strings[code] for code in trace.counters.counter.tolist()} for trace in (sliced, full)]
+    assert names[0] <= {"tensor_clock"}
+    assert {"dma_bytes_per_s", "sbuf"} <= names[1]

@@ -17,7 +17,7 @@ from sim.models.coarse import coarse
 from sim.models.graph import COLLECTIVE, Graph, Layer, Operation, Section
 from sim.models.placing import Stretch, Timeline, stretch
 from sim.spec import Device
-from sim.trace import NONE, Engine, Instructions, Memory, Meta, RegionKind, Strings, Tensors, Trace, Transfers
+from sim.trace import NONE, Engine, Instructions, Memory, Meta, RegionKind, Strings, Table, Tensors, Trace, Transfers
 
 ROWS = 400_000
 """Rows that the operators without their instructions may take in a trace."""
@@ -217,7 +217,15 @@ class _Layout:
             window=(0, self.line.now), total_ps=self.line.now, cores=lnc, lnc=lnc, tool="trnprof", notes=self._notes(),
             what_if=device.supposed,
         )  # fmt: skip
-        return Trace(meta=meta, strings=self.strings, tensors=_tensors(held, self.strings), **self.line.tables())
+        return Trace(meta=meta, strings=self.strings, tensors=_tensors(held, self.strings), **self._tables())
+
+    def _tables(self) -> dict[str, Table]:
+        tables = self.line.tables()
+        if self.rough and "counters" in tables:
+            # Slices count nothing but the clock: the others would fall to 0 after the first call of each operator.
+            steps = tables["counters"]
+            tables["counters"] = steps.take(steps.counter == self.strings.code("tensor_clock"))
+        return tables
 
     def _notes(self) -> tuple[str, ...]:
         notes = ["All times are estimates.", "Operators follow each other; none begins before the one before it ends."]
