@@ -41,12 +41,7 @@ def conv2d(
     each, outputs = taps.shape[1], taps.shape[0] // groups
     out = np.zeros((x.shape[0], taps.shape[0], *size))
     for i, j in np.ndindex(*taps.shape[2:]):
-        seen = padded[
-            :,
-            :,
-            i * gaps[0] : i * gaps[0] + (size[0] - 1) * steps[0] + 1 : steps[0],
-            j * gaps[1] : j * gaps[1] + (size[1] - 1) * steps[1] + 1 : steps[1],
-        ]
+        seen = padded[(..., *_seen((i, j), steps, gaps, size))]
         for group in range(groups):
             own = slice(group * outputs, (group + 1) * outputs)
             part = seen[:, group * each : (group + 1) * each]
