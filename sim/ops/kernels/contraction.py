@@ -8,9 +8,7 @@ of bytes for the DMA engines ("grouped"), neighbours across partitions are what 
 import nki.isa as nisa
 import nki.language as nl
 
-from .tiles import ROWS, blocks, itemsize, leave_psum, length, tile
-
-PSUM_BANK_BYTES = 2048
+from .tiles import BANK_BYTES, ROWS, blocks, itemsize, leave_psum, length, tile
 
 
 class Cut(nl.NKIObject):
@@ -142,7 +140,7 @@ def turn_on_chip(loaded, tensor, rows, cut, steps):
 def turn_tile(loaded, source, first, cut, steps):
     """A tile [m, k from `first` on] into [128, steps, m]."""
     height = source.shape[0]
-    together = PSUM_BANK_BYTES // (height * itemsize(source.dtype))
+    together = BANK_BYTES // (height * itemsize(source.dtype))
     for turn, group in enumerate(blocks(length(steps), together, steps.start)):
         in_psum = nl.ndarray((ROWS, length(group), height), dtype=source.dtype, buffer=nl.psum)
         for step in range(group.start, group.stop):

@@ -11,8 +11,8 @@ import nki.isa as nisa
 import nki.language as nl
 
 from .convolution import Grid, Image
-from .filters import BANK_BYTES, Pack
-from .tiles import BANK, ROWS, blocks, even, itemsize, leave_psum, length, product, share
+from .filters import Pack
+from .tiles import BANK, BANK_BYTES, ROWS, blocks, even, itemsize, leave_psum, length, product, share
 
 KEPT = 65536  # bytes a partition of sums
 BAND = 24576  # bytes a partition of one band of the image, all channels

@@ -13,7 +13,7 @@ import nki.language as nl
 
 from .contraction import Cut, turn_tile
 from .masks import HIDDEN, diagonal
-from .tiles import BANK, ROWS, blocks, itemsize, leave_psum, length, share, tile
+from .tiles import BANK, BANK_BYTES, ROWS, blocks, itemsize, leave_psum, length, share, tile
 
 RUN = 16  # tokens of a page that one descriptor moves
 LEAST_RUN = 4  # where the context has too few runs for all partitions
@@ -273,7 +273,7 @@ class Step(nl.NKIObject):
         """Add the values of one tile, weighted, to the sum of each pair."""
         size, runs = powers.shape[1], powers.shape[2]
         turned = nl.ndarray((runs, size, self.count), dtype=powers.dtype, buffer=nl.sbuf)
-        for turn, group in enumerate(blocks(size, max(1, 2048 // (self.count * itemsize(powers.dtype))))):
+        for turn, group in enumerate(blocks(size, max(1, BANK_BYTES // (self.count * itemsize(powers.dtype))))):
             in_psum = nl.ndarray((runs, length(group), self.count), dtype=powers.dtype, buffer=nl.psum)
             for token in range(group.start, group.stop):
                 place = in_psum[:, token - group.start]

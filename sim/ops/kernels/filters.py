@@ -7,9 +7,7 @@ them at once. Of a convolution in groups some groups share a product, whose weig
 import nki.isa as nisa
 import nki.language as nl
 
-from .tiles import ROWS, blocks, even, itemsize, leave_psum, length
-
-BANK_BYTES = 2048
+from .tiles import BANK_BYTES, ROWS, blocks, even, itemsize, leave_psum, length
 
 
 class Filters(nl.NKIObject):
