@@ -9,6 +9,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
+from .norms import parts_of_a_row
 from .tiles import ROWS, blocks, length, load, share
 
 
@@ -20,20 +21,12 @@ def rope(x, cos, sin):
     mine = share(T, 1)
     if not length(mine):
         return out
-    split = parts_of_heads(length(mine), heads)
+    split = parts_of_a_row(length(mine), heads)
     for block in blocks(length(mine), ROWS // split, mine.start):
         shape = (length(block) * split, heads // split, D)
         result = turned(load(x[block].reshape(shape)), angles(cos[block], split), angles(sin[block], split))
         nisa.dma_copy(dst=out[block].reshape(shape), src=result, engine=nisa.engine.scalar)
     return out
-
-
-def parts_of_heads(positions, heads):
-    """Into how many parts the heads of a position are cut so that few positions fill the partitions."""
-    parts = 1
-    while 2 * parts * positions <= ROWS and heads % (2 * parts) == 0:
-        parts *= 2
-    return parts
 
 
 def angles(factors, split):
