@@ -15,7 +15,7 @@ import nki.language as nl
 
 from .filters import Filters
 from .short_convolution import FEW_COLUMNS, short_depthwise
-from .tiles import BANK, ROWS, blocks, even, itemsize, length, load, product, share, tile
+from .tiles import BANK, ROWS, blocks, even, itemsize, length, load, pair, product, share, tile
 
 WEIGHTS = 65536  # bytes a partition of the weights that stay on chip
 IMAGE = 49152  # and of the image
@@ -93,10 +93,6 @@ def conv2d_input_gradient(dout, weight, size, stride=1, padding=0, dilation=1):
     dx = nl.ndarray((dout.shape[0], weight.shape[1], *size), dtype=dout.dtype, buffer=nl.shared_hbm)
     convolve(dx, dout, filters, None, grid)
     return dx
-
-
-def pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 class Grid(nl.NKIObject):

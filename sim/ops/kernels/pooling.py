@@ -10,7 +10,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
-from .tiles import ROWS, blocks, itemsize, length, share
+from .tiles import ROWS, blocks, itemsize, length, pair, share
 
 LEAST = -3.0e38
 BAND = 16384  # bytes a partition of the larger image
@@ -28,10 +28,6 @@ def max_pool2d(x, window=2, stride=None, padding=0):
 def avg_pool2d(x, window=2, stride=None, padding=0):
     """x [N, C, H, W]: the mean of each window, zeros around the image counted -> [N, C, H', W']."""
     return pooled(x, Windows(x.shape, window, stride, padding), nl.add, 0.0)
-
-
-def pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 class Windows(nl.NKIObject):

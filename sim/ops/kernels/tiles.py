@@ -37,6 +37,11 @@ def in_bank(shape, number, part=0, dtype=nl.float32):
     return nl.ndarray(shape, dtype=dtype, buffer=nl.psum, address=(0, number * BANK_BYTES + part))
 
 
+def pair(value):
+    """One number stands for both axes of an image."""
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
 def itemsize(dtype):
     """Bytes of an element."""
     name = str(dtype)
