@@ -36,7 +36,7 @@ def conv2d(
     """x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O]"""
     taps = wide(weight).transpose(LAYOUTS[weight_layout])
     size = _size("conv2d", x.shape[2:], taps.shape[2:], stride, padding, dilation)
-    steps, pads, gaps = _pair(stride), _pair(padding), _pair(dilation)
+    steps, pads, gaps = pair(stride), pair(padding), pair(dilation)
     padded = np.pad(wide(x), ((0, 0), (0, 0), (pads[0], pads[0]), (pads[1], pads[1])))
     each, outputs = taps.shape[1], taps.shape[0] // groups
     out = np.zeros((x.shape[0], taps.shape[0], *size))
@@ -93,7 +93,7 @@ def conv2d_input_gradient(
     dout: Array, weight: Array, size: tuple[int, int], stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1
 ) -> Array:
     """dout [N, O, H', W'], weight [O, C, kh, kw]: dx [N, C, H, W]"""
-    steps, pads, gaps = _pair(stride), _pair(padding), _pair(dilation)
+    steps, pads, gaps = pair(stride), pair(padding), pair(dilation)
     back, taps = wide(dout), wide(weight)
     reach = [max(size[at] + pads[at], (dout.shape[2 + at] - 1) * steps[at] + gaps[at] * (taps.shape[2 + at] - 1) + 1)
              for at in range(2)]  # fmt: skip
@@ -107,7 +107,7 @@ def conv2d_weight_gradient(
     dout: Array, x: Array, taps: tuple[int, int], stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1
 ) -> Array:
     """dout [N, O, H', W'], x [N, C, H, W]: dweight [O, C, kh, kw]"""
-    steps, pads, gaps = _pair(stride), _pair(padding), _pair(dilation)
+    steps, pads, gaps = pair(stride), pair(padding), pair(dilation)
     padded = np.pad(wide(x), ((0, 0), (0, 0), (pads[0], pads[0]), (pads[1], pads[1])))
     found = np.zeros((dout.shape[1], x.shape[1], *taps))
     for i, j in np.ndindex(*taps):
@@ -123,13 +123,14 @@ def _seen(tap: tuple[int, int], steps: Pair, gaps: Pair, size: Any) -> tuple[sli
     return rows, columns
 
 
-def _pair(value: Pair) -> tuple[int, int]:
+def pair(value: Pair) -> tuple[int, int]:
+    """One number stands for both axes of an image."""
     return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 
 def _size(name: str, image: Any, taps: Any, stride: Pair, padding: Pair, dilation: Pair) -> tuple[int, ...]:
     found = []
-    for extent, tap, step, pad, gap in zip(image, taps, _pair(stride), _pair(padding), _pair(dilation)):
+    for extent, tap, step, pad, gap in zip(image, taps, pair(stride), pair(padding), pair(dilation)):
         reach = gap * (tap - 1) + 1
         if step < 1 or gap < 1 or pad < 0 or extent + 2 * pad < reach:
             raise InputError(f"{name}: {tap} taps {gap} apart do not fit into {extent} with padding {pad}")

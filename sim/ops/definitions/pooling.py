@@ -11,21 +11,17 @@ import numpy as np
 from sim.errors import InputError
 from sim.launch import TensorSpec
 from sim.ops.checking import check_shape
+from sim.ops.definitions.convolution import Pair, pair
 from sim.ops.functions import wide
 from sim.ops.operator import Operator
 
 Array = np.ndarray
-Pair = int | tuple[int, int]
-
-
-def _pair(value: Pair) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else (value[0], value[1])
 
 
 def _windows(x: Array, window: Pair, stride: Pair | None, padding: Pair, around: float) -> Array:
     """[N, C, H', W', kh, kw]"""
-    taps, pads = _pair(window), _pair(padding)
-    steps = _pair(window if stride is None else stride)
+    taps, pads = pair(window), pair(padding)
+    steps = pair(window if stride is None else stride)
     around_it = ((0, 0), (0, 0), (pads[0], pads[0]), (pads[1], pads[1]))
     padded = np.pad(wide(x), around_it, constant_values=around)
     seen = np.lib.stride_tricks.sliding_window_view(padded, taps, axis=(2, 3))
@@ -44,7 +40,7 @@ def avg_pool2d(x: Array, window: Pair = 2, stride: Pair | None = None, padding: 
 
 def upsample(x: Array, scale: Pair = 2) -> Array:
     """x [N, C, H, W]"""
-    down, across = _pair(scale)
+    down, across = pair(scale)
     return wide(x).repeat(down, axis=2).repeat(across, axis=3)
 
 
@@ -54,8 +50,8 @@ def _pooled(name: str) -> Callable[..., tuple[TensorSpec, ...]]:
     ) -> tuple[TensorSpec, ...]:
         check_shape(name, "x", x, ("N", "C", "H", "W"))
         size = []
-        given = _pair(window if stride is None else stride)
-        for extent, tap, step, pad in zip(x.shape[2:], _pair(window), given, _pair(padding)):
+        given = pair(window if stride is None else stride)
+        for extent, tap, step, pad in zip(x.shape[2:], pair(window), given, pair(padding)):
             if tap < 1 or step < 1 or extent + 2 * pad < tap or not 0 <= pad <= tap // 2:
                 raise InputError(f"{name}: windows of {tap}, {step} apart, do not fit into {extent} with padding {pad}")
             size.append((extent + 2 * pad - tap) // step + 1)
@@ -66,7 +62,7 @@ def _pooled(name: str) -> Callable[..., tuple[TensorSpec, ...]]:
 
 def _upsampled(x: TensorSpec, scale: Pair = 2) -> tuple[TensorSpec, ...]:
     check_shape("upsample", "x", x, ("N", "C", "H", "W"))
-    down, across = _pair(scale)
+    down, across = pair(scale)
     if down < 1 or across < 1:
         raise InputError(f"upsample: scale: {scale}, must be 1 or more")
     return (TensorSpec((*x.shape[:2], x.shape[2] * down, x.shape[3] * across), x.dtype),)
@@ -76,7 +72,7 @@ def _each_window(outputs: Callable[..., tuple[TensorSpec, ...]]) -> Callable[...
     """One operation for each element of each window."""
 
     def count(x: TensorSpec, window: Pair = 2, **scalars: Any) -> int:
-        return prod(outputs(x, window, **scalars)[0].shape) * prod(_pair(window))
+        return prod(outputs(x, window, **scalars)[0].shape) * prod(pair(window))
 
     return count
 
