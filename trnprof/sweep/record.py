@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -148,7 +149,7 @@ class Turn:
     """Of the first, without the axis."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Swept:
     """A sweep that has run."""
 
@@ -174,11 +175,17 @@ class Swept:
     def failed(self) -> tuple[Result, ...]:
         return tuple(result for result in self.results if result.outcome.error)
 
-    @property
+    @cached_property
     def priced(self) -> bool:
         """Whether every point with a time has a price."""
         done = [result for result in self.results if result.fits]
         return bool(done) and all(result.price_per_million is not None for result in done)
+
+    @cached_property
+    def unit(self) -> str:
+        """What every point makes; empty where there are several kinds."""
+        found = {result.outcome.unit for result in self.results if result.outcome.unit}
+        return found.pop() if len(found) == 1 else ""
 
     def cost(self, result: Result) -> float | None:
         """The price where all points have one, else hours of chips, for a million units."""

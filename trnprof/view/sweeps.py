@@ -104,8 +104,7 @@ def cost_title(swept: Swept) -> str:
 
 def units(swept: Swept) -> str:
     """What the points make: `tokens`; those of several kinds are `units`."""
-    found = {one.outcome.unit for one in swept.results if one.outcome.unit}
-    return UNITS[found.pop()] if len(found) == 1 else UNITS[""]
+    return UNITS[swept.unit]
 
 
 def throughput(result: Result) -> str:
