@@ -85,8 +85,8 @@ def idle(specification: Specification, results: Sequence[Result]) -> tuple[str, 
     """Axes along which every time that there is stays the same."""
     found = []
     for axis in specification.axes:
-        times = [{one.outcome.latency_ps for one in line if one.fits} for line in lines(axis, results)]
-        compared = [each for line, each in zip(lines(axis, results), times) if sum(one.fits for one in line) > 1]
-        if compared and all(len(each) == 1 for each in compared):
+        times = [[one.outcome.latency_ps for one in line if one.fits] for line in lines(axis, results)]
+        compared = [each for each in times if len(each) > 1]
+        if compared and all(len({*each}) == 1 for each in compared):
             found.append(axis.title)
     return tuple(found)

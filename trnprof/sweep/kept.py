@@ -50,23 +50,24 @@ class Keys:
     """The content key of each point: parameters, what the files that it names hold, figures, and our own code."""
 
     def __init__(self) -> None:
-        self._files: dict[str, str] = {}
+        self._subjects: dict[str, str] = {}
+        self._file = cache(_file)
 
     def __call__(self, point: Point) -> str:
         device = point.parameters.get("device", DEFAULT_DEVICE)
         said = (
             FORMAT, point.subject, sorted((name, repr(value)) for name, value in point.parameters.items()),
             sorted(point.arguments.items()), _figures(str(device)), self._subject(point),
-            [_file(text.partition("@")[2]) for text in point.arguments.values() if "@" in text], sources(),
+            [self._file(text.partition("@")[2]) for text in point.arguments.values() if "@" in text], sources(),
         )  # fmt: skip
         return hashlib.sha256(repr(said).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _subject(self, point: Point) -> str:
         """A digest of the model's description, or of the kernel's file and what it imports."""
         named = str(point.parameters[point.subject])
-        if named not in self._files:
-            self._files[named] = _described(named) if point.subject == "model" else _coded(named)
-        return self._files[named]
+        if named not in self._subjects:
+            self._subjects[named] = _described(named) if point.subject == "model" else _coded(named)
+        return self._subjects[named]
 
 
 @cache
