@@ -31,8 +31,6 @@ class Pipeline:
     """From the first forward pass to the last backward pass of any stage."""
     busy_ps: tuple[int, ...]
     """Of each stage."""
-    ended_ps: tuple[int, ...]
-    """When each stage was through with its last backward pass."""
     most_held: tuple[int, ...]
     """Most passes whose activations a stage held at once."""
 
@@ -82,7 +80,7 @@ def run(
         if left == before:
             raise AssertionError("the pipeline schedule waits for itself")
     busy = tuple(microbatches * (sum(forward_ps[stage]) + sum(backward_ps[stage])) for stage in range(stages))
-    return Pipeline(max(free), busy, tuple(free), tuple(map(most_held, orders)))
+    return Pipeline(max(free), busy, tuple(map(most_held, orders)))
 
 
 def order(stage: int, stages: int, pieces: int, microbatches: int) -> list[Task]:

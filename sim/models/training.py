@@ -85,7 +85,7 @@ def passes(forward: Graph, recompute: str) -> Graph:
     sections = []
     for section in forward.sections:
         back = tuple(backward(layer, recompute) for layer in reversed(section.layers))
-        sections.append(replace(section, name=section.name, layers=section.layers + back))
+        sections.append(replace(section, layers=section.layers + back))
     return Graph(forward.name, forward.phase, tuple(sections))
 
 
@@ -172,7 +172,7 @@ def step(
         gaps={"microbatch": total - shown},
         microbatches=count,
         step_ps=total,
-        bubble_ps=went.end_ps - went.busy_ps[stage],
+        bubble_ps=went.bubble_ps,
         exchanges=exchanges,
         held=held(forward, workload, sharding, went.most_held),
     )

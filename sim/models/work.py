@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from sim.models.workload import Sharding, Workload
     from sim.ops import Work
 
-KINDS = ("weights", "gradients", "optimizer", "activations", "KV cache", "workspace")
-
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -57,7 +55,7 @@ def _work(name: str, inputs: tuple, scalars: tuple) -> Work:
 
 
 def held_bytes(model: Model, graph: Graph, workload: Workload, sharding: Sharding) -> dict[str, int]:
-    """What lies in the HBM of one core for inference, of the fullest pipeline stage, by `KINDS`."""
+    """What lies in the HBM of one core for inference, of the fullest pipeline stage, by kind."""
     return {
         "weights": graph.weight_bytes,
         "activations": most(graph, _alive),
