@@ -127,15 +127,14 @@ def _searched(args: Namespace, asked: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     """A line on stderr, if that is a terminal, with a bar over the distinct operators."""
-    from trnprof.commands.progress import BAR, ERASE
+    from trnprof.commands.progress import ERASE, drawn
 
     if quiet or not sys.stderr.isatty():
         yield None
         return
 
     def watch(name: str, number: int, total: int) -> None:
-        full = BAR * number // max(1, total)
-        line = f"{ERASE}[{'#' * full}{'-' * (BAR - full)}]  operator {number + 1} of {total}: {name}"
+        line = f"{ERASE}{drawn(number, total)}  operator {number + 1} of {total}: {name}"
         sys.stderr.write(line[:100])
         sys.stderr.flush()
 

@@ -81,13 +81,18 @@ class Line:
         self._stream.flush()
 
 
+def drawn(done: int, total: int) -> str:
+    """`[######------]`."""
+    full = min(BAR * done // max(1, total), BAR)
+    return f"[{'#' * full}{'-' * (BAR - full)}]"
+
+
 def text(stage: Stage, seconds: float) -> str:
     """`matmul  computing  [######------]  48 120 of 96 000 instructions  3 s`."""
     from trnprof import words
 
     done, bar, of = stage.done(), "", ""
     if stage.total:
-        full = min(BAR * done // stage.total, BAR)
-        bar, of = f"  [{'#' * full}{'-' * (BAR - full)}]", f" of {words.count(stage.total)}"
+        bar, of = f"  {drawn(done, stage.total)}", f" of {words.count(stage.total)}"
     said = f"  {stage.name}{bar}  {words.count(done)}{of} instructions  {int(seconds)} s"
     return words.plain(stage.kernel, max(WIDEST - len(said), 8)) + said

@@ -88,7 +88,7 @@ def _told(asked: Specification, args: Namespace) -> int:
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[int, int, int], None] | None]:
     """A bar on a terminal; elsewhere a line at every tenth."""
-    from trnprof.commands.progress import BAR, ERASE
+    from trnprof.commands.progress import ERASE, drawn
 
     if quiet:
         yield None
@@ -101,8 +101,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int, int], None] | None]:
         said = f"{words.count(done)} of {words.count(total)} points"
         said += f", {words.count(kept)} of them from an earlier run" if kept else ""
         if terminal:
-            full = BAR * done // total
-            sys.stderr.write(f"{ERASE}[{'#' * full}{'-' * (BAR - full)}]  {said}")
+            sys.stderr.write(f"{ERASE}{drawn(done, total)}  {said}")
             sys.stderr.flush()
         elif 10 * done // total > tenths[0]:
             tenths[0] = 10 * done // total
