@@ -12,7 +12,7 @@ from sim.frontends import rewriting
 from sim.frontends.emission import emit
 from sim.frontends.expansion import expand
 from sim.frontends.graph import Argument, FrameworkGraph, Loop, Steps, Unsupported
-from sim.frontends.ir import UNSUPPORTED, Node, Program, Value
+from sim.frontends.ir import UNSUPPORTED, Node, Program
 from sim.models.graph import Layer, Operation, Section
 
 NUMBER = re.compile(r"\d+")
@@ -131,8 +131,3 @@ def _alike(one: Layer, other: Layer) -> bool:
     if one.repeat > 1 and one.name != _without_number(one.name):
         return False
     return [(each.name, each.key) for each in one.operations] == [(each.name, each.key) for each in other.operations]
-
-
-def weight(name: str, shape: Sequence[int], dtype: str) -> Value:
-    """An input that is a parameter."""
-    return Value(tuple(shape), dtype, name, "weight")

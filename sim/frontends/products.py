@@ -28,7 +28,7 @@ def emit_dot(emitter: Emitter, node: Node) -> None:
     together = prod(node.inputs[0].shape[axis] for axis in batch[0])
     rows, columns = prod(x.free), prod(y.free)
     form = _format(node)
-    factors = [_same_format(emitter, side, node, form) for side in (x, y)]
+    factors = [_same_format(emitter, side.value, form) for side in (x, y)]
     turned = {name: True for name, side in (("transpose_x", x), ("transpose_w", y)) if side.transposed}
     shapes = [_sizes(side.transposed == (k == 0), (rows, columns)[k], inner) for k, side in enumerate((x, y))]
     scalars = {**turned, **({"activation": node.attributes["activation"]} if "activation" in node.attributes else {})}
@@ -56,8 +56,7 @@ def _format(node: Node) -> str:
     return kinds[0] if kinds[0].startswith("fp") else "fp32"
 
 
-def _same_format(emitter: Emitter, side: Side, node: Node, form: str) -> Value:
-    value = side.value
+def _same_format(emitter: Emitter, value: Value, form: str) -> Value:
     if value.dtype == form:
         return value
     return emitter.call("cast", "cast", [emitter.whole(value)], Value(value.shape, form), dtype=form)

@@ -31,5 +31,4 @@ VIEWS: dict[str, Callable[..., Array]] = {
     "pad": pad,
     "concat": lambda *parts, axis: np.concatenate(parts, axis),
     "bits": lambda x, dtype: np.ascontiguousarray(x).view(dtype),
-    "same": lambda x: x,
 }

@@ -282,7 +282,6 @@ def linear(new: int, old: int, corners: bool, scale: float | None = None) -> np.
     return found
 
 
-def nearest(new: int, old: int, scale: float | None = None) -> np.ndarray:
+def nearest(new: int, old: int) -> np.ndarray:
     """The number of the element that each new one takes."""
-    step = 1 / scale if scale else old / new
-    return np.minimum((np.arange(new) * step).astype(int), old - 1)
+    return np.minimum((np.arange(new) * (old / new)).astype(int), old - 1)

@@ -82,7 +82,7 @@ def _attention(
         scores = _scores(softmax.inputs[0], made, counts)
         if scores is None:
             continue
-        return _joined(b, node, which, values, scores, made, renamed)
+        return _joined(b, node, which, values, scores, renamed)
     return None
 
 
@@ -154,7 +154,7 @@ def _known(value: Value, made: dict[Value, Node]) -> np.ndarray | None:
 
 
 def _joined(
-    b: Builder, node: Node, which: int, values: Value, scores: Scores, made: dict[Value, Node], renamed: dict
+    b: Builder, node: Node, which: int, values: Value, scores: Scores, renamed: dict[Value, Value]
 ) -> Value | None:
     """The operator, and what brings its operands and its result into their layouts."""
     first = scores.product

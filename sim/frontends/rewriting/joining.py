@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from sim.frontends.emission import step_format
 from sim.frontends.ir import Node, Program, Value, makers, uses
 from sim.ops.definitions.expressions import MOST
@@ -25,7 +23,7 @@ def join_products(program: Program) -> Program:
         if node.op == "dot" and not node.attributes["batch"][0]:
             _extend(node, users, set(program.outputs), gone, new)
     nodes = [new.get(node, node) for node in program.nodes if node not in gone or node in new]
-    return Program(program.inputs, tuple(_ordered(nodes, program.inputs)), program.outputs)
+    return Program(program.inputs, tuple(_ordered(nodes)), program.outputs)
 
 
 def _extend(
@@ -73,7 +71,7 @@ def _is_bias(user: Node, product: Value, columns: int) -> bool:
     return vector.rank > 0 and vector.size == columns == vector.shape[-1] and vector.dtype == product.dtype
 
 
-def _ordered(nodes: list[Node], inputs: Iterable[Value]) -> list[Node]:
+def _ordered(nodes: list[Node]) -> list[Node]:
     """Nodes in an order in which each finds its inputs made, as near the given one as can be."""
     made = {value: node for node in nodes for value in node.outputs}
     done: set[Node] = set()
