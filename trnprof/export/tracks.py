@@ -32,7 +32,7 @@ def tracks(trace: Trace) -> Iterator[Track]:
         table = getattr(trace, name)
         if not len(table):
             continue
-        places = _places(trace, name, table)
+        places = _places(name, table)
         _, first, of = np.unique(places, axis=0, return_index=True, return_inverse=True)
         of = of.reshape(-1)
         order = np.lexsort((-table.column("end_ps"), table.column("start_ps")))
@@ -42,7 +42,7 @@ def tracks(trace: Trace) -> Iterator[Track]:
             yield Track(*_title(trace, name, places[first[number]].tolist()), name, parts[number])
 
 
-def _places(trace: Trace, name: str, table: Table) -> np.ndarray:
+def _places(name: str, table: Table) -> np.ndarray:
     """What tells the tracks of a table apart, int64[rows, 3]."""
     core = table.column("core")
     finer = {

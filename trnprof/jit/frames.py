@@ -227,7 +227,7 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
         if size:
             block = coarse[i // COARSE] if size == COARSE else fine[i // FINE]
             if state[2] == 0 or block[FIRST_START] >= state[9]:
-                filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+                filled = close_cell(start, end, flags, rows, fine, marks, filled, state)
                 open_cell(block[FIRST_START], window, marks[filled], state, i)
             gather(marks[filled], state, size, block)
             i += size
@@ -236,7 +236,7 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
         # A row that is too short to stand alone needs no body, which later rows tell.
         if start[row] > t0 and end[row] - start[row] < LONE_BUCKETS * bucket:
             if state[2] == 0 or start[row] >= state[9]:
-                filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+                filled = close_cell(start, end, flags, rows, fine, marks, filled, state)
                 open_cell(start[row], window, marks[filled], state, i)
             gather_row(start, end, flags, rows, marks[filled], state, i)
             i += 1
@@ -247,17 +247,17 @@ def scan(start, end, flags, rows, fine, coarse, window, marks):
             reach_on(start, end, flags, row, state)
         elif body - start[row] >= LONE_BUCKETS * bucket and at != lone_bucket:
             lone_bucket = at
-            filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+            filled = close_cell(start, end, flags, rows, fine, marks, filled, state)
             lone_mark(start, end, flags, row, body, marks[filled])
             reach_on(start, end, flags, row, state)
             filled += 1
         else:
             if state[2] == 0 or max(start[row], t0) >= state[9]:
-                filled = close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+                filled = close_cell(start, end, flags, rows, fine, marks, filled, state)
                 open_cell(start[row], window, marks[filled], state, i)
             gather_row(start, end, flags, rows, marks[filled], state, i)
         i += 1
-    return close_cell(start, end, flags, rows, fine, window, marks, filled, state)
+    return close_cell(start, end, flags, rows, fine, marks, filled, state)
 
 
 @njit(cache=True)
@@ -353,7 +353,7 @@ def gather_row(start, end, flags, rows, mark, state, i):
 
 
 @njit(cache=True)
-def close_cell(start, end, flags, rows, fine, window, marks, filled, state):
+def close_cell(start, end, flags, rows, fine, marks, filled, state):
     """Finish the open cluster, if there is one; returns the marks filled."""
     if state[2] == 0:
         return filled

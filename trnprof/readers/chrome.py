@@ -92,11 +92,11 @@ class _Reader:
         self._actions: dict[str, Callable[[int, Event], None]] = {
             "X": self._whole,
             "B": lambda time, event: self._begin(time, event, self._place(event), self._place(event)),
-            "E": lambda time, event: self._end(time, event, self._place(event)),
+            "E": lambda time, event: self._end(time, self._place(event)),
             "C": self._count,
             **dict.fromkeys("iIR", self._instant),
             **dict.fromkeys("bS", self._begin_async),
-            **dict.fromkeys("eF", lambda time, event: self._end(time, event, _identity(event))),
+            **dict.fromkeys("eF", lambda time, event: self._end(time, _identity(event))),
             **dict.fromkeys("nTp", self._instant_async),
         }
 
@@ -182,7 +182,7 @@ class _Reader:
         row = self._slice(time, None, event, track)
         self._stacks.setdefault(key, []).append(_Open(row, time, event))
 
-    def _end(self, time: int, event: Event, key: Hashable) -> None:
+    def _end(self, time: int, key: Hashable) -> None:
         stack = self._stacks.get(key)
         if not stack:
             self.refuse("E", "end what never began")

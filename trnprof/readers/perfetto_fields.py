@@ -61,7 +61,6 @@ class Counter(IntEnum):
 class Event(IntEnum):
     """TrackEvent."""
 
-    DELTA_US = 1
     CATEGORY_IIDS = 3
     ANNOTATIONS = 4
     LEGACY = 6

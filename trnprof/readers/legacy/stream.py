@@ -19,7 +19,6 @@ LARGEST = 256 << 20
 _VALUE = re.compile(NESTED_OBJECT + b"|" + NESTED_LIST + b"|" + STRING + rb'|[^\s,:"{}\[\]]++')
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _MORE = re.compile(rb"[ \t\n\r]*+,[ \t\n\r]*+(?=[^\s\]])")
-_KEY = re.compile(STRING)
 
 
 @dataclass(frozen=True, slots=True)
