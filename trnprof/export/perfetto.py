@@ -14,9 +14,9 @@ import msgspec
 from sim.trace import Trace
 from trnprof.export.tracks import Labels, Track, arrows, counter_title, nest, tracks
 from trnprof.readers import perfetto_fields as pb
+from trnprof.readers.clock import PS_PER_NS
 from trnprof.readers.wire import put_bytes, put_double, put_fixed, put_int, put_text
 
-PS_PER_NS = 1000
 _SEQUENCE = put_int(pb.Packet.SEQUENCE, 1)
 _FIRST, _NEEDS = 1, 2
 _EXPLICIT = 3

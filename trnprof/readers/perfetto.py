@@ -16,6 +16,7 @@ import msgspec
 from sim.errors import InputError
 from sim.trace import Meta, Trace
 from trnprof.readers import perfetto_fields as pb
+from trnprof.readers.clock import PS_PER_NS
 from trnprof.readers.perfetto_sequences import Sequence, first, text
 from trnprof.readers.perfetto_tracks import Tracks
 from trnprof.readers.receipt import Receipt
@@ -23,7 +24,7 @@ from trnprof.readers.timeline import COUNTERS, FLOWS, SLICES, Timeline
 from trnprof.readers.wire import BYTES, Damaged, Fields, double, message, scan, signed, varint
 
 PACKETS = "packets"
-PS_PER_NS, NS_PER_US = 1000, 1000
+NS_PER_US = 1000
 UNPACKED_LIMIT = 1 << 30
 """Bytes that one compressed packet may unpack to."""
 

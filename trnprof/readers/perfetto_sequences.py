@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from trnprof.readers import perfetto_fields as pb
+from trnprof.readers.clock import PS_PER_NS
 from trnprof.readers.wire import Damaged, Fields, double, message, signed
 
-PS_PER_NS = 1000
 STATE_CLEARED = 1
 """Bit of sequence_flags."""
 _DEPTH = 16
