@@ -122,10 +122,7 @@ class Labels:
         self._columns: dict[tuple[str, str], list[int]] = {}
 
     def _text(self, table: str, column: str, row: int) -> str | None:
-        codes = self._columns.get((table, column))
-        if codes is None:
-            codes = self._columns[table, column] = getattr(self._trace, table).column(column).tolist()
-        return self._trace.strings[codes[row]]
+        return self._trace.strings[self._number(table, column, row)]
 
     def _number(self, table: str, column: str, row: int) -> int:
         values = self._columns.get((table, column))
