@@ -35,7 +35,7 @@ def refuse_capture(head: bytes, path: Path) -> None:
             remedy=f"convert it: {command(str(path), path.with_suffix(''))}",
         )
     if is_neff(head):
-        names = [text.decode() for text in _PRINTABLE.findall(head[:NEFF_HEADER])]
+        names = _names(head)
         raise InputError(
             f"{path}: a compiled program (NEFF{f' {names[-1]}' if names else ''}), not a profile",
             remedy=f"capture and convert it: {neff_command(path)}",
@@ -94,8 +94,12 @@ def ntff_facts(head: bytes) -> dict[str, str]:
 
 def neff_facts(head: bytes) -> dict[str, str]:
     """Texts in the header of a compiled program."""
-    names = [text.decode() for text in _PRINTABLE.findall(head[:NEFF_HEADER])]
+    names = _names(head)
     return {"names in the header": ", ".join(names)} if names else {}
+
+
+def _names(head: bytes) -> list[str]:
+    return [text.decode() for text in _PRINTABLE.findall(head[:NEFF_HEADER])]
 
 
 def neff_command(path: Path) -> str:
