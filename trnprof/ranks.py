@@ -21,6 +21,8 @@ from trnprof.readers.files import trace_folders
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trnprof.view.records import Hits
+
 Answer = TypeVar("Answer")
 
 ANSWER = "answer"
@@ -163,12 +165,18 @@ def search(paths: Sequence[Path], pattern: str, limit: int, where: Where = Where
 
 
 def _search(trace: Trace, pattern: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
-    from trnprof.view.search import search as look
-
     hits = look(trace, pattern)
+    return hits.count, [record(trace, row) for row in hits.rows[:limit].tolist()]
+
+
+def look(trace: Trace, pattern: str) -> Hits:
+    """What a regular expression finds in a trace; InputError for what is none."""
+    from trnprof.view.search import search as found_by
+
+    hits = found_by(trace, pattern)
     if hits.error:
         raise InputError(f"{pattern}: not a regular expression: {hits.error}")
-    return hits.count, [record(trace, row) for row in hits.rows[:limit].tolist()]
+    return hits
 
 
 def record(trace: Trace, row: int) -> dict[str, Any]:

@@ -28,17 +28,13 @@ def execute(args: Namespace) -> int:
 
     The search is that of the interactive views. Traces of a folder may be searched each by itself (--engine).
     """
-    from sim.errors import InputError
-    from trnprof.ranks import record
-    from trnprof.view.search import search
+    from trnprof.ranks import look, record
 
     paths = opening.many(args)
     if paths:
         return _of_many(args, paths)
     trace = opening.open_trace(args.trace, args.strict, args.columns)
-    hits = search(trace, args.pattern)
-    if hits.error:
-        raise InputError(f"{args.pattern}: not a regular expression: {hits.error}")
+    hits = look(trace, args.pattern)
     rows = hits.rows[: args.limit].tolist()
     if args.json:
         emit_json({"pattern": args.pattern, "matches": hits.count, "rows": [record(trace, row) for row in rows]})
