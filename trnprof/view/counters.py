@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -221,18 +221,27 @@ def _unit(name: str) -> str:
 
 def transfer_rate(trace: Trace, core: int) -> Steps | None:
     """Bytes per second in flight: every packet's (else every transfer's) bytes spread evenly over its time."""
-    found = trace.derive(f"c{core}.transfer_rate", lambda: _transfer_rate(trace, core))
-    return Steps(found["time"], found["value"], found["integral"]) if found else None
+    return kept(trace, f"c{core}.transfer_rate", lambda: _transfer_rate(trace, core))
 
 
-def _transfer_rate(trace: Trace, core: int) -> Arrays:
+def _transfer_rate(trace: Trace, core: int) -> Steps | None:
     table = trace.packets if len(trace.packets) else trace.transfers
     here = np.flatnonzero((table.core == core) & (table.bytes > 0) & (table.end_ps > table.start_ps))
     if not here.size:
-        return {}
+        return None
     start, end = table.start_ps[here], table.end_ps[here]
-    steps = summed(start, end, table.bytes[here] / (end - start) * 1e12)
-    return {"time": steps.time_ps, "value": steps.value, "integral": steps.integral}
+    return summed(start, end, table.bytes[here] / (end - start) * 1e12)
+
+
+def kept(trace: Trace, name: str, make: Callable[[], Steps | None]) -> Steps | None:
+    """What `make` finds, found once for a trace that is kept."""
+
+    def find() -> Arrays:
+        steps = make()
+        return {} if steps is None else {"time": steps.time_ps, "value": steps.value, "integral": steps.integral}
+
+    found = trace.derive(name, find)
+    return Steps(found["time"], found["value"], found["integral"]) if found else None
 
 
 def occupancy(trace: Trace, core: int, partition_bytes: float) -> Steps | None:

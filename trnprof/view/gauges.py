@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.trace import NONE, Arrays, Engine, Memory, Trace
 from trnprof.machine import family
-from trnprof.view.counters import Steps, summed
+from trnprof.view.counters import Steps, kept, summed
 from trnprof.view.lanes import Lane
 from trnprof.view.tracks import Row
 
@@ -81,7 +81,8 @@ def gauges(trace: Trace, core: int, rows: Sequence[Row], window: tuple[int, int]
         if row.track.kind == "packets" and row.lanes:
             found["busy_dma"] = (Busy(row.lanes),)
     flops = _flops(trace, core, rows, window)
-    rate, flight = _steps(trace, core, "hbm_rate"), _steps(trace, core, "in_flight")
+    rate = kept(trace, f"c{core}.hbm_rate", lambda: _hbm_rate(trace, core))
+    flight = kept(trace, f"c{core}.in_flight", lambda: _in_flight(trace, core))
     found |= {"flops_per_s": (flops,)} if flops else {}
     found |= {"hbm_bytes_per_s": (rate,)} if rate else {}
     return found | ({"transfers_in_flight": (flight,)} if flight else {})
@@ -114,42 +115,30 @@ def arithmetic(trace: Trace) -> str | None:
     return family(trace.strings[int(flops.argmax())]) if flops.size and flops.max() > 0 else None
 
 
-def _steps(trace: Trace, core: int, name: str) -> Steps | None:
-    found = trace.derive(f"c{core}.{name}", lambda: _MADE[name](trace, core))
-    return Steps(found["time"], found["value"], found["integral"]) if found else None
-
-
-def _kept(steps: Steps) -> Arrays:
-    return {"time": steps.time_ps, "value": steps.value, "integral": steps.integral}
-
-
-def _hbm_rate(trace: Trace, core: int) -> Arrays:
+def _hbm_rate(trace: Trace, core: int) -> Steps | None:
     """Bytes per second read from and written to HBM by transfers, where the trace tells their memories."""
     table = trace.transfers
     if not (table.has("source_memory") and table.has("dest_memory")):
-        return {}
+        return None
     sides = (table.source_memory == Memory.HBM).astype(np.int64) + (table.dest_memory == Memory.HBM)
     here = np.flatnonzero((table.core == core) & (table.bytes > 0) & (table.end_ps > table.start_ps) & (sides > 0))
     if not here.size:
-        return {}
+        return None
     start, end = table.start_ps[here], table.end_ps[here]
-    return _kept(summed(start, end, table.bytes[here] * sides[here] / (end - start) * 1e12))
+    return summed(start, end, table.bytes[here] * sides[here] / (end - start) * 1e12)
 
 
-def _in_flight(trace: Trace, core: int) -> Arrays:
+def _in_flight(trace: Trace, core: int) -> Steps | None:
     """How many transfers are under way: from their trigger, where it is known, to their semaphore."""
     table = trace.transfers
     here = np.flatnonzero(table.core == core)
     if not here.size:
-        return {}
+        return None
     trigger = table.instruction[here]
     ended = trace.instructions.end_ps[np.maximum(trigger, 0)] if len(trace.instructions) else table.start_ps[here]
     start = np.where(trigger != NONE, np.minimum(ended, table.start_ps[here]), table.start_ps[here])
     end = np.maximum(np.where(table.done_ps[here] >= 0, table.done_ps[here], table.end_ps[here]), start)
-    return _kept(summed(start, end, np.ones(here.size)))
-
-
-_MADE = {"hbm_rate": _hbm_rate, "in_flight": _in_flight}
+    return summed(start, end, np.ones(here.size))
 
 
 def semaphores(trace: Trace, core: int, most: int) -> Mapping[str, tuple[Steps, ...]]:
