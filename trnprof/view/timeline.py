@@ -319,8 +319,8 @@ class Timeline:
         self._name_rows(parts, row, longest)
         gap_colour, gap_label = self.causes(gaps[:, 2])
         if wish[0] == "wait" and wish[1]:
-            gap_label[~np.isin(gap_colour, wish[1])] = NONE
-            gap_colour[~np.isin(gap_colour, wish[1])] = NEUTRAL
+            left_out = ~np.isin(gap_colour, wish[1])
+            gap_label[left_out], gap_colour[left_out] = NONE, NEUTRAL
         length = np.maximum(1, marks[:, 1] - marks[:, 0])
         return Frame(
             t0_ps=span[0],
