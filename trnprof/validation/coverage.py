@@ -9,12 +9,13 @@ arXiv 1809.07441). Kernels of one source file are one kernel.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sim.interval import HELD, UNKNOWN_ODDS, Doubt, Interval, decision, interval
+from sim.interval import HELD, ROUNDING, UNKNOWN_ODDS, Doubt, Interval, decision, interval
 
 ROUNDS = 50
 """Of expectation maximisation; odds move by less than their last digit long before."""
@@ -95,8 +96,11 @@ def coverage(cases: Sequence[Case]) -> Coverage | None:
     """Of all cases together; None where there are too few kernels to leave one out."""
     if len({case.kernel for case in cases}) < 2:
         return None
-    without = {kernel: [case for case in cases if case.kernel != kernel] for kernel in {c.kernel for c in cases}}
-    outside = tuple(case.id for case in cases if not case.inside(doubt(without[case.kernel], case.generation)))
+    others = {
+        (kernel, generation): doubt([case for case in cases if case.kernel != kernel], generation)
+        for kernel, generation in {(case.kernel, case.generation) for case in cases}
+    }
+    outside = tuple(case.id for case in cases if not case.inside(others[case.kernel, case.generation]))
     generations = sorted({case.generation for case in cases})
     return Coverage(
         measurements=len(cases),
@@ -104,7 +108,7 @@ def coverage(cases: Sequence[Case]) -> Coverage | None:
         published=sum(case.inside(case.published) for case in cases) / len(cases),
         left_out=1 - len(outside) / len(cases),
         outside=outside,
-        spreads=tuple(_spread(cases, without, generation) for generation in generations),
+        spreads=tuple(_spread(cases, others, generation) for generation in generations),
         odds=tuple(_all_odds(cases)),
     )
 
@@ -156,12 +160,10 @@ def unexplained(cases: Sequence[Case], generation: str, odds: Mapping[str, float
     if not own:
         return 0.0
     beyond = np.array([_beyond(case, Doubt(odds, 0.0)) for case in own])
-    sizes: dict[str, int] = {}
-    for case in own:
-        sizes[case.kernel] = sizes.get(case.kernel, 0) + 1
+    sizes = Counter(case.kernel for case in own)
     weights = np.array([1 / sizes[case.kernel] for case in own]) / (len(sizes) + 1)
     order = np.argsort(beyond, kind="stable")
-    place = min(int(np.searchsorted(np.cumsum(weights[order]), HELD - 1e-9)), len(own) - 1)
+    place = min(int(np.searchsorted(np.cumsum(weights[order]), HELD - ROUNDING)), len(own) - 1)
     return max(0.0, math.expm1(float(beyond[order[place]])))
 
 
@@ -171,17 +173,17 @@ def _beyond(case: Case, doubt: Doubt) -> float:
     return max(math.log(bar.low / case.measured), math.log(case.measured / bar.high))
 
 
-def _spread(cases: Sequence[Case], without: Mapping[str, Sequence[Case]], generation: str) -> Spread:
+def _spread(cases: Sequence[Case], others: Mapping[tuple[str, str], Doubt], generation: str) -> Spread:
     own = [case for case in cases if case.generation == generation]
-    others = [doubt(without[kernel], generation).unexplained for kernel in {case.kernel for case in own}]
+    left_out = [other.unexplained for (_, of), other in others.items() if of == generation]
     return Spread(
         generation=generation,
-        kernels=len(others),
+        kernels=len(left_out),
         measurements=len(own),
         published=own[0].published.unexplained,
         found=doubt(cases, generation).unexplained,
-        least=min(others),
-        most=max(others),
+        least=min(left_out),
+        most=max(left_out),
     )
 
 
