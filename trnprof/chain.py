@@ -274,11 +274,11 @@ class _Walk:
 
 
 def walk(chain: Chain) -> list[Piece]:
-    """The pieces from the first to the last; they tile the window."""
+    """The pieces from the first to the last; they tile the window. One does where rows are several instructions."""
     if chain.end <= chain.begin:
         return []
     state = _Walk(chain, chain.end, [], chain.end)
-    row, transfer = _last(chain)
+    row, transfer = (NONE, NONE) if chain.trace.condensed else _last(chain)
     between = Cause.ISSUE if chain.trace.meta.is_simulation else Cause.UNKNOWN
     if transfer != NONE:
         state.blame(int(chain.done[transfer]), int(chain.moved.instruction[transfer]), transfer, between)

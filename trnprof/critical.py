@@ -119,8 +119,7 @@ def critical_path(trace: Trace, index: Index | None = None) -> CriticalPath:
     """The critical path of a trace; all of its window is unknown without instructions, or where rows stand for several
     instructions."""
     chain = Chain(trace, index)
-    unknown = [(chain.begin, chain.end, NONE, NONE, int(Cause.UNKNOWN))] if chain.end > chain.begin else []
-    segments = _columns(unknown if trace.condensed else walk(chain))
+    segments = _columns(walk(chain))
     return CriticalPath(
         chain=chain,
         kernel=trace.meta.kernel,
