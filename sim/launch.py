@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import reprlib
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from sim.memory import View, storage_dtype
 from sim.nki import environment, frameworks, lockstep, session, shim, subset
 from sim.nki.kernel import Kernel
 from sim.nki.tensor import NkiTensor
-from sim.program import Program, ProgramBuilder, Role, TooManyValues
+from sim.program import Program, ProgramBuilder, Role, TooManyValues, is_ours
 from sim.record import record
 from sim.retiming import Recording
 from sim.schedule import schedule
@@ -465,34 +466,31 @@ def _like(value: Any, arrays: Any) -> Any:
 
 def _fault(error: BaseException, kernel: Kernel) -> TrnprofError:
     """What a running kernel raised, as an error that names the line and, in a function that it calls, the caller's."""
-    fault, source = error, _raised_at(error, kernel)
+    fault, source = error, _raised_at(error)
     if isinstance(error, MemoryError):
         message = f"this machine has no memory for the values of `{kernel.__name__}`: {error}"
         fault = CapacityError(message, source=source, remedy="trace it without values, or use smaller inputs")
     elif not isinstance(error, TrnprofError):
         fault = InputError(f"{type(error).__name__}: {error}", source=source)
     fault.source = fault.source or source
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code is not getattr(kernel.function, "__code__", None):
-        trace = trace.tb_next
-    if trace is not None:
-        caller = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        fault.caller = caller if caller != fault.source else None
+    code = getattr(kernel.function, "__code__", None)
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is code:
+            caller = f"{code.co_filename}:{line}"
+            fault.caller = caller if caller != fault.source else None
+            break
     return fault
 
 
-def _raised_at(error: BaseException, kernel: Kernel) -> str | None:
+def _raised_at(error: BaseException) -> str | None:
     """`path:line` of the innermost frame of the user's own code."""
-    from sim.program import HERE, KERNELS
-
     if isinstance(error, SyntaxError):
         return error.filename and f"{error.filename}:{error.lineno}"
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if name.startswith(KERNELS) or not name.startswith((HERE, "<frozen ")):
-            found = f"{name}:{trace.tb_lineno}"
-        trace = trace.tb_next
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = frame.f_code.co_filename
+        if not is_ours(name) and not name.startswith("<frozen "):
+            found = f"{name}:{line}"
     return found
 
 
@@ -549,7 +547,7 @@ def _import(where: Path, device: str) -> ModuleType:
         at = f"{where}:{error.lineno}" if error.lineno else str(where)
         raise InputError(f"SyntaxError: {error.msg}", source=at) from error
     except (Exception, SystemExit) as error:
-        at = _raised_at(error, None) or str(where)
+        at = _raised_at(error) or str(where)
         raise InputError(f"{type(error).__name__} while importing: {error}", source=at) from error
     finally:
         for folder in folders:

@@ -204,11 +204,16 @@ class Program:
             storage.bytes = storage.written = None
 
 
+def is_ours(path: str) -> bool:
+    """Whether a file belongs to the emulator, whose lines are not a user's."""
+    return path.startswith(HERE) and not path.startswith(KERNELS)
+
+
 class _Ours(dict[str, bool]):
-    """Whether the file of that path belongs to the emulator."""
+    """`is_ours` of each path."""
 
     def __missing__(self, path: str) -> bool:
-        inside = self[path] = path.startswith(HERE) and not path.startswith(KERNELS)
+        inside = self[path] = is_ours(path)
         return inside
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from sim.nki import environment
 from sim.nki.objects import NKIObject
 from sim.nki.session import builder
-from sim.program import HERE, KERNELS
+from sim.program import is_ours
 from sim.trace import Finding
 
 TRACED = "NKI's tracing refuses it from release 0.7 on"
@@ -116,8 +116,7 @@ def _named(function: FunctionType) -> list[Any]:
 
 def _of_user(module: str | None, function: FunctionType) -> bool:
     first = (module or "").partition(".")[0]
-    file = function.__code__.co_filename
-    return first not in sys.stdlib_module_names and (file.startswith(KERNELS) or not file.startswith(HERE))
+    return first not in sys.stdlib_module_names and not is_ours(function.__code__.co_filename)
 
 
 def _classes(function: FunctionType) -> Iterator[Fault]:
