@@ -189,15 +189,13 @@ class _Machine:
     def __init__(self, trace: Trace):
         self.trace = trace
         self.emulated = trace.recorded is not None or trace.meta.is_simulation
-        self.notes: tuple[str, ...] = ()
         self.was = trace
         if self.emulated:
             from sim.retiming import retime
 
             self.was = retime(trace).trace
             self.device = device_of(trace).replace(trace.meta.what_if)
-            if _window(self.was) != _window(trace):
-                self.notes = ("The emulator has changed since the trace was made: compared with its time of today.",)
+            self.notes = _changed(self.was, trace)
         else:
             self.device = device_of(trace)
             self.notes = ("From a captured profile: measured times, scaled, not emulated anew.",)
@@ -269,9 +267,7 @@ class _Modelled:
         self.device = device_of(trace).replace(trace.meta.what_if)
         self.was = self._run({})
         self.before = _judged(self.was)
-        self.notes = ()
-        if _window(self.was) != _window(trace):
-            self.notes = ("The emulator has changed since the trace was made: compared with its time of today.",)
+        self.notes = _changed(self.was, trace)
 
     def with_(self, settings: Mapping[str, Value]) -> WhatIf:
         figures, ideal = changes(self.device, settings)
@@ -307,6 +303,13 @@ class _Modelled:
                 remedy="emulate the model without --fabric, or with --slow-link",
             )
         return run_model(asked.pop("config"), device=self.device.replace(figures), must_fit=False, **asked).trace
+
+
+def _changed(was: Trace, trace: Trace) -> tuple[str, ...]:
+    """What is to be said of a trace that is not as it was when it was made."""
+    if _window(was) == _window(trace):
+        return ()
+    return ("The emulator has changed since the trace was made: compared with its time of today.",)
 
 
 def changes(table: Device, settings: Mapping[str, Value]) -> tuple[dict[str, Value], Ideal]:
