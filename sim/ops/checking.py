@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from sim.errors import InputError
 from sim.launch import TensorSpec
 
@@ -17,6 +19,12 @@ def check_shape(operator: str, argument: str, spec: TensorSpec | None, wanted: t
     ):
         names = ", ".join(map(str, wanted))
         raise InputError(f"{operator}: {argument}: shape {list(spec.shape)}, must be [{names}]")
+
+
+def check_dtype(operator: str, argument: str, spec: TensorSpec, *known: str) -> None:
+    """raises: InputError for a dtype that is not known"""
+    if np.dtype(spec.dtype) not in map(np.dtype, known):
+        raise InputError(f"{operator}: {argument}: dtype {spec.dtype}, must be {' or '.join(known)}")
 
 
 def check_word(operator: str, argument: str, word: str, known: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from sim import dtypes
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.checking import check_shape
+from sim.ops.checking import check_dtype, check_shape
 from sim.ops.functions import wide
 from sim.ops.operator import Operator, itemsize, nbytes
 
@@ -186,8 +186,7 @@ def _decode_outputs(
     if page & (page - 1):
         raise InputError(f"{name}: k_cache: {page} tokens a page, must be a power of two")
     for argument, spec in (("block_table", block_table), ("lengths", lengths)):
-        if np.dtype(spec.dtype) != np.int32:
-            raise InputError(f"{name}: {argument}: dtype {spec.dtype}, must be int32")
+        check_dtype(name, argument, spec, "int32")
     return (TensorSpec(tuple(q.shape), q.dtype),)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sim import dtypes
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.checking import check_shape
+from sim.ops.checking import check_dtype, check_shape
 from sim.ops.functions import wide
 from sim.ops.operator import Operator
 
@@ -37,8 +37,7 @@ def _check(name: str, logits: TensorSpec, vectors: dict[str, TensorSpec]) -> Non
     check_shape(name, "logits", logits, ("T", "V"))
     for argument, vector in vectors.items():
         check_shape(name, argument, vector, (logits.shape[0],))
-    if np.dtype(vectors["labels"].dtype) != np.int32:
-        raise InputError(f"{name}: labels: dtype {vectors['labels'].dtype}, must be int32")
+    check_dtype(name, "labels", vectors["labels"], "int32")
     if prod(logits.shape) >= LARGEST_ADDRESS:
         fault = f"{name}: logits: {prod(logits.shape)} elements, an address of 32 bits reaches {LARGEST_ADDRESS - 1}"
         raise InputError(fault, remedy="cut the rows into several calls")

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.launch import TensorSpec
-from sim.ops.checking import check_shape
+from sim.ops.checking import check_dtype, check_shape
 from sim.ops.functions import wide
 from sim.ops.operator import Operator, itemsize, nbytes
 
@@ -44,8 +44,7 @@ def gather(x: Array, indices: Array) -> Array:
 
 def _check_numbers(name: str, argument: str, numbers: TensorSpec) -> None:
     check_shape(name, argument, numbers, ("T",))
-    if np.dtype(numbers.dtype) not in (np.int32, np.uint32):
-        raise InputError(f"{name}: {argument}: dtype {numbers.dtype}, must be int32 or uint32")
+    check_dtype(name, argument, numbers, "int32", "uint32")
 
 
 def _embedding_outputs(ids: TensorSpec, table: TensorSpec) -> tuple[TensorSpec, ...]:
