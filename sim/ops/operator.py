@@ -80,6 +80,11 @@ def specs(inputs: tuple) -> tuple[TensorSpec | None, ...]:
     return tuple(value if value is None else TensorSpec(tuple(value.shape), value.dtype) for value in inputs)
 
 
+def each(operations: int) -> Callable[..., int]:
+    """The flops of so many operations an element of the first input."""
+    return lambda x, *rest, **scalars: operations * prod(x.shape)
+
+
 def itemsize(spec: TensorSpec) -> int:
     return dtypes.parse(spec.dtype).itemsize
 

@@ -11,7 +11,7 @@ from sim.errors import InputError
 from sim.launch import TensorSpec
 from sim.ops.checking import check_dtype, check_shape
 from sim.ops.functions import wide
-from sim.ops.operator import Operator
+from sim.ops.operator import Operator, each
 
 Array = np.ndarray
 LARGEST_ADDRESS = 1 << 31
@@ -61,13 +61,13 @@ OPERATORS = (
         "cross_entropy.py",
         cross_entropy,
         _loss_outputs,
-        lambda logits, labels, lse=False: 4 * prod(logits.shape),
+        each(4),
     ),
     Operator(
         "cross_entropy_backward",
         "cross_entropy.py",
         cross_entropy_backward,
         _gradient_outputs,
-        lambda logits, labels, lse, dloss: 3 * prod(logits.shape),
+        each(3),
     ),
 )

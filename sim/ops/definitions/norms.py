@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from sim.launch import TensorSpec
 from sim.ops.checking import check_shape
 from sim.ops.functions import wide
-from sim.ops.operator import Operator
+from sim.ops.operator import Operator, each
 
 Array = np.ndarray
 
@@ -98,18 +97,13 @@ def _softmax_gradient(y: TensorSpec, dout: TensorSpec) -> tuple[TensorSpec, ...]
     return _normed("softmax_backward", y, {})
 
 
-def _each(operations: int) -> Any:
-    """So many operations an element of the first input."""
-    return lambda x, *rest, **scalars: operations * prod(x.shape)
-
-
 OPERATORS = (
-    Operator("rmsnorm", "norms.py", rmsnorm, _rmsnorm_outputs, _each(4)),
-    Operator("layernorm", "norms.py", layernorm, _layernorm_outputs, _each(7)),
-    Operator("softmax", "norms.py", softmax, _softmax_outputs, _each(5)),
-    Operator("rmsnorm_backward", "norms_backward.py", rmsnorm_backward, _gradients("rmsnorm_backward", 1), _each(11)),
+    Operator("rmsnorm", "norms.py", rmsnorm, _rmsnorm_outputs, each(4)),
+    Operator("layernorm", "norms.py", layernorm, _layernorm_outputs, each(7)),
+    Operator("softmax", "norms.py", softmax, _softmax_outputs, each(5)),
+    Operator("rmsnorm_backward", "norms_backward.py", rmsnorm_backward, _gradients("rmsnorm_backward", 1), each(11)),
     Operator(
-        "layernorm_backward", "norms_backward.py", layernorm_backward, _gradients("layernorm_backward", 2), _each(17)
+        "layernorm_backward", "norms_backward.py", layernorm_backward, _gradients("layernorm_backward", 2), each(17)
     ),
-    Operator("softmax_backward", "norms_backward.py", softmax_backward, _softmax_gradient, _each(4)),
+    Operator("softmax_backward", "norms_backward.py", softmax_backward, _softmax_gradient, each(4)),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from sim.launch import TensorSpec
 from sim.ops.checking import check_shape
 from sim.ops.functions import wide
-from sim.ops.operator import Operator
+from sim.ops.operator import Operator, each
 
 Array = np.ndarray
 
@@ -53,12 +52,7 @@ def _kept(name: str, moments: tuple[str, ...]) -> Any:
     return outputs
 
 
-def _each(operations: int) -> Any:
-    """So many operations a weight."""
-    return lambda p, *rest, **scalars: operations * prod(p.shape)
-
-
 OPERATORS = (
-    Operator("adamw", "optimizers.py", adamw, _kept("adamw", ("m", "v")), _each(13)),
-    Operator("sgd", "optimizers.py", sgd, _kept("sgd", ("m",)), _each(6)),
+    Operator("adamw", "optimizers.py", adamw, _kept("adamw", ("m", "v")), each(13)),
+    Operator("sgd", "optimizers.py", sgd, _kept("sgd", ("m",)), each(6)),
 )

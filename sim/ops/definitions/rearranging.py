@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from sim.errors import InputError
 from sim.launch import TensorSpec
 from sim.ops.checking import check_word
 from sim.ops.functions import wide
-from sim.ops.operator import Operator
+from sim.ops.operator import Operator, each
 
 Array = np.ndarray
 KINDS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
@@ -45,6 +43,6 @@ def _transpose_outputs(x: TensorSpec, axes: tuple[int, ...] = (1, 0)) -> tuple[T
 
 
 OPERATORS = (
-    Operator("reduce", "reduce.py", reduce, _reduce_outputs, lambda x, **scalars: prod(x.shape)),
-    Operator("transpose", "transpose.py", transpose, _transpose_outputs, lambda x, **scalars: 0),
+    Operator("reduce", "reduce.py", reduce, _reduce_outputs, each(1)),
+    Operator("transpose", "transpose.py", transpose, _transpose_outputs, each(0)),
 )

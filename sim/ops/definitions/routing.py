@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from sim.errors import InputError
 from sim.launch import TensorSpec
 from sim.ops.checking import check_shape
 from sim.ops.functions import wide
-from sim.ops.operator import Operator
+from sim.ops.operator import Operator, each
 
 Array = np.ndarray
 FOUND = 8
@@ -35,6 +33,4 @@ def _outputs(logits: TensorSpec, k: int = 2, normalize: bool = True) -> tuple[Te
     return TensorSpec((tokens, k), "uint32"), TensorSpec((tokens, k), "float32")
 
 
-OPERATORS = (
-    Operator("topk_routing", "routing.py", topk_routing, _outputs, lambda logits, **scalars: 4 * prod(logits.shape)),
-)
+OPERATORS = (Operator("topk_routing", "routing.py", topk_routing, _outputs, each(4)),)
