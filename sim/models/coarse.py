@@ -20,6 +20,8 @@ SUMS = (
 KEYS = ("core", "engine", "opcode", "dtype", "kind", "source", "track")
 """Instructions that agree in these become one row in each slice."""
 
+MOVED = ("bytes", "read_bytes", "write_bytes", "descriptors")
+"""Sums of transfers and packets."""
 
 FEW = 64
 """Steps of a counter that are kept as they are."""
@@ -103,15 +105,18 @@ def _instructions(table: Instructions, edges: np.ndarray, region: int) -> tuple[
 
 def _cut(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, ...]:
     """Intervals cut at the edges: (interval, slice) of each piece, the first piece of each interval, lengths."""
-    last = edges.size - 2
-    low = np.clip(np.searchsorted(edges, start, "right") - 1, 0, last)
-    high = np.clip(np.searchsorted(edges, end, "left") - 1, low, last)
+    low = _slice_of(start, edges)
+    high = np.clip(np.searchsorted(edges, end, "left") - 1, low, edges.size - 2)
     count = high - low + 1
     owner = np.repeat(np.arange(start.size), count)
     first = np.cumsum(count) - count
     part = low[owner] + np.arange(owner.size) - first[owner]
     length = np.minimum(end[owner], edges[part + 1]) - np.maximum(start[owner], edges[part])
     return owner, part, first, np.maximum(0, length)
+
+
+def _slice_of(moments: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    return np.clip(np.searchsorted(edges, moments, "right") - 1, 0, edges.size - 2)
 
 
 def _laid_out(
@@ -144,7 +149,7 @@ def _transfers(
     """The rows, and into which each transfer went: those that one row triggered, by where they go."""
     size = len(table)
     trigger = np.where(table.instruction >= 0, place[table.instruction], NONE) if size else np.empty(0, np.int64)
-    part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
+    part = _slice_of(table.start_ps, edges)
     keys = np.stack((part, trigger, table.core, table.source_memory, table.dest_memory)).astype(np.int64)
     groups, first, number = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     number, count = number.reshape(-1), groups.shape[1]
@@ -154,8 +159,7 @@ def _transfers(
     end = start + busy[groups[0]]
     # What a collective sends lasts as long as itself.
     start[wired], end[wired] = (times[groups[1][wired]] for times in (instructions.start_ps, instructions.end_ps))
-    columns = {name: _added(number, table.column(name), count)
-               for name in ("bytes", "read_bytes", "write_bytes", "descriptors")}  # fmt: skip
+    columns = {name: _added(number, table.column(name), count) for name in MOVED}
     made = Transfers(
         count, id=np.arange(count), start_ps=start, end_ps=end, done_ps=end, instruction=groups[1], core=groups[2],
         queue=table.queue[first], queue_type=table.queue_type[first], source_memory=groups[3], dest_memory=groups[4],
@@ -187,17 +191,7 @@ def _packets(table: Packets, moved: np.ndarray, transfers: int, edges: np.ndarra
         return Packets(0)
     columns = [np.concatenate(values) for values in zip(*rows, strict=True)]
     order = np.argsort(columns[0], kind="stable")
-    names = (
-        "start_ps",
-        "end_ps",
-        "transfer",
-        "core",
-        "dma_engine",
-        "bytes",
-        "read_bytes",
-        "write_bytes",
-        "descriptors",
-    )
+    names = ("start_ps", "end_ps", "transfer", "core", "dma_engine", *MOVED)
     made = {name: values[order] for name, values in zip(names, columns, strict=True)}
     return Packets(order.size, id=np.arange(order.size), **made)
 
@@ -205,7 +199,7 @@ def _packets(table: Packets, moved: np.ndarray, transfers: int, edges: np.ndarra
 def _lanes(table: Packets, moved: np.ndarray, edges: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
     owner = np.where(table.transfer >= 0, moved[table.transfer], NONE) if len(table) else np.empty(0, np.int64)
     lanes = table.core.astype(np.int64) * 1024 + table.dma_engine
-    part = np.clip(np.searchsorted(edges, table.start_ps, "right") - 1, 0, edges.size - 2)
+    part = _slice_of(table.start_ps, edges)
     for key in np.unique(lanes):
         mine = np.flatnonzero(lanes == key)
         busy = np.diff(busy_until(table.start_ps[mine], table.end_ps[mine], edges)).astype(np.int64)
@@ -213,8 +207,7 @@ def _lanes(table: Packets, moved: np.ndarray, edges: np.ndarray) -> Iterator[tup
         if not used.size:
             continue
         done = np.cumsum(busy[used]) / busy.sum()
-        sums = [np.diff(np.rint(done * table.column(name)[mine].sum()), prepend=0).astype(np.int64)
-                for name in ("bytes", "read_bytes", "write_bytes", "descriptors")]  # fmt: skip
+        sums = [np.diff(np.rint(done * table.column(name)[mine].sum()), prepend=0).astype(np.int64) for name in MOVED]
         near = mine[np.clip(np.searchsorted(part[mine], used), 0, mine.size - 1)]
         start = edges[used]
         core, engine = np.full(used.size, key // 1024), np.full(used.size, key % 1024)
