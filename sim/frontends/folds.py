@@ -13,7 +13,8 @@ SORTED = 4096
 TAKEN = 64
 """Largest elements that are taken one after the other."""
 
-LOWEST = {"max": float("-inf"), "min": float("inf")}
+NEUTRAL = {"max": float("-inf"), "min": float("inf"), "add": 0, "mul": 1, "or": 0, "and": 1}
+"""What a fold starts with."""
 
 
 def product(b: Builder, x: Value, axis: int) -> Value:
@@ -95,7 +96,7 @@ def top(b: Builder, x: Value, k: int, axis: int, largest: bool = True) -> tuple[
 
 def _lowest(x: Value, kind: str) -> float:
     if x.is_float:
-        return LOWEST[kind]
+        return NEUTRAL[kind]
     limits = np.iinfo(np.int32)
     return limits.min if kind == "max" else limits.max
 

@@ -8,9 +8,8 @@ from math import prod
 import numpy as np
 
 from sim.frontends.builder import Builder
+from sim.frontends.folds import NEUTRAL, product
 from sim.frontends.ir import Value
-
-NEUTRAL = {"max": float("-inf"), "min": float("inf"), "mul": 1.0}
 
 
 def positive(b: Builder, numbers: Value, size: int) -> Value:
@@ -47,8 +46,6 @@ def scattered(b: Builder, base: Value, numbers: Value, updates: Value, kind: str
         return b.reshape(b.map("select", written, chosen, flat), base.shape)
     apart = b.map("select", b.reshape(goes, (rows, count, 1)), b.reshape(new, (1, count, width)),
                   b.constant(NEUTRAL[kind], base.dtype))  # fmt: skip
-    from sim.frontends.folds import product
-
     folded = b.reshape(product(b, apart, 1), (rows, width)) if kind == "mul" else b.reduce(kind, apart, [1])
     return b.reshape(b.map(kind, flat, folded), base.shape)
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from sim.frontends.builder import Builder
+from sim.frontends.folds import NEUTRAL
 from sim.frontends.ir import Value
-
-NEUTRAL = {"max": float("-inf"), "min": float("inf"), "add": 0, "mul": 1, "or": 0, "and": 1}
 
 
 @dataclass(frozen=True, slots=True)

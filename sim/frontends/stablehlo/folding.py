@@ -9,7 +9,7 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo
 
 from sim.frontends.builder import Builder
-from sim.frontends.folds import argument, product, ranked, top
+from sim.frontends.folds import NEUTRAL, argument, product, ranked, top
 from sim.frontends.ir import Value
 from sim.frontends.stablehlo.reading import Reader, Unwritten, text
 from sim.frontends.stablehlo.shapes import known_number, sizes
@@ -18,7 +18,6 @@ FOLDS = {
     "stablehlo.add": "add", "stablehlo.multiply": "mul", "stablehlo.maximum": "max", "stablehlo.minimum": "min",
     "stablehlo.and": "and", "stablehlo.or": "or", "stablehlo.xor": "xor",
 }  # fmt: skip
-NEUTRAL = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf"), "and": 1.0, "or": 0.0}
 LIMITS = {"int32": (-(2**31), 2**31 - 1), "uint32": (0, 2**32 - 1), "int16": (-(2**15), 2**15 - 1), "int8": (-128, 127),
           "uint8": (0, 255), "uint16": (0, 65535), "bool": (0, 1)}  # fmt: skip
 
