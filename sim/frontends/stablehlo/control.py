@@ -124,7 +124,7 @@ REFUSED = {
     **dict.fromkeys(("chlo.bessel_i1e", "chlo.broadcast_next_after", "chlo.broadcast_polygamma", "chlo.broadcast_zeta",
                      "chlo.next_after", "chlo.polygamma", "chlo.zeta", "chlo.mulhi"), SPECIAL),
     "chlo.ragged_dot": "groups whose sizes depend on data", "chlo.scan": "a loop that no exporter of JAX writes",
-    "unary_einsum": "a sum over letters of one tensor", "get_tuple_element": "tuples",
+    "unary_einsum": "a sum over letters of one tensor", "get_tuple_element": "tuples", "tuple": "tuples",
 }  # fmt: skip
 """What is told by name, and why."""
 

@@ -128,10 +128,6 @@ def broadcast(kind: str) -> Callable[..., Value]:
     return rule
 
 
-def is_finite(reader: Reader, op: Any, inputs: list, specs: list) -> Value:
-    return IDENTITIES["isfinite"](reader.builder, inputs[0])
-
-
 def infinite(number: float) -> Callable[..., Value]:
     return lambda reader, op, inputs, specs: reader.builder.map("equal", inputs[0], number)
 
@@ -140,15 +136,11 @@ def constant_like(reader: Reader, op: Any, inputs: list, specs: list) -> Value:
     return reader.builder.full(specs[0][0], float(text(op.attributes["value"]).split(":")[0]), specs[0][1])
 
 
-def sign(reader: Reader, op: Any, inputs: list, specs: list) -> Value:
-    return reader.builder.map("sign", inputs[0])
-
-
 _NAMES = {
     "abs": "abs", "exponential": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "negate": "neg",
     "floor": "floor", "ceil": "ceil", "logistic": "sigmoid", "tanh": "tanh", "sine": "sin", "cosine": "cos",
     "tan": "tan", "cbrt": "cbrt", "log_plus_one": "log1p", "exponential_minus_one": "expm1",
-    "round_nearest_even": "round", "round_nearest_afz": "round_away",
+    "round_nearest_even": "round", "round_nearest_afz": "round_away", "sign": "sign", "is_finite": "isfinite",
 }  # fmt: skip
 _CHLO = {
     "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "lgamma": "lgamma", "digamma": "digamma", "sinh": "sinh",
@@ -162,11 +154,11 @@ RULES: dict[str, Callable[..., Any]] = {
     **{name: unary(kind) for name, kind in _NAMES.items()},
     **{f"chlo.{name}": unary(kind) for name, kind in _CHLO.items()},
     "add": whole("add"), "multiply": whole("mul"), "maximum": whole("max"), "minimum": whole("min"),
-    "subtract": whole("sub"), "divide": divide, "remainder": whole("fmod"), "power": power, "sign": sign,
+    "subtract": whole("sub"), "divide": divide, "remainder": whole("fmod"), "power": power,
     "and": logical("and", "bitwise_and"), "or": logical("or", "bitwise_or"), "xor": logical("xor", "bitwise_xor"),
     "not": logical("not", "invert"), "shift_left": whole("left_shift"), "shift_right_logical": whole("right_shift"),
     "shift_right_arithmetic": arithmetic_shift, "compare": compare, "select": select, "convert": convert,
-    "clamp": clamp, "reduce_precision": precision, "is_finite": is_finite, "bitcast_convert": bits,
+    "clamp": clamp, "reduce_precision": precision, "bitcast_convert": bits,
     "atan2": lambda reader, op, inputs, specs: atan2(reader.builder, *inputs),
     "popcnt": lambda reader, op, inputs, specs: popcount(reader.builder, inputs[0]),
     "count_leading_zeros": lambda reader, op, inputs, specs: leading_zeros(reader.builder, inputs[0]),

@@ -107,10 +107,6 @@ def zero(reader: Reader, op: Any, inputs: list, specs: list) -> Value:
     return reader.builder.constant(0, specs[0][1])
 
 
-def make_tuple(reader: Reader, op: Any, inputs: list, specs: list) -> list:
-    raise Unwritten("tuples")
-
-
 def collect(reader: Reader, op: Any, inputs: list, specs: list) -> Value:
     """What several cores would exchange: groups of one core keep what they have."""
     groups = op.attributes.get("replica_groups", None)
@@ -124,7 +120,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "constant": constant, "iota": iota, "broadcast_in_dim": broadcast_in_dim, "broadcast": broadcast,
     "reshape": reshape, "transpose": transpose, "slice": sliced, "reverse": reverse, "concatenate": concatenate,
     "pad": pad, "get_dimension_size": dimension_size, "optimization_barrier": same, "partition_id": zero,
-    "replica_id": zero, "tuple": make_tuple, "chlo.constant": constant,
+    "replica_id": zero, "chlo.constant": constant,
     **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_broadcast",
                      "cross-replica-sum", "collective_permute"), collect),
 }  # fmt: skip
