@@ -111,6 +111,15 @@ def uses(program: Program) -> dict[Value, int]:
     return found
 
 
+def users(program: Program) -> dict[Value, list[Node]]:
+    """The nodes that ask for each value, once for each time that they do."""
+    found: dict[Value, list[Node]] = {}
+    for node in program.nodes:
+        for value in node.inputs:
+            found.setdefault(value, []).append(node)
+    return found
+
+
 def makers(program: Program) -> dict[Value, Node]:
     """The node that makes each value."""
     return {value: node for node in program.nodes for value in node.outputs}

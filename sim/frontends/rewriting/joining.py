@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.frontends.emission import step_format
-from sim.frontends.ir import Node, Program, Value, makers, uses
+from sim.frontends.ir import Node, Program, Value, makers, users, uses
 from sim.ops.definitions.expressions import MOST
 from sim.ops.functions import ACTIVATIONS
 
@@ -13,28 +13,24 @@ STEPS = 20
 
 def join_products(program: Program) -> Program:
     """A vector that is added to the columns of a product, and an activation behind it, belong to the product."""
-    users: dict[Value, list[Node]] = {}
-    for node in program.nodes:
-        for value in node.inputs:
-            users.setdefault(value, []).append(node)
-    gone: set[Node] = set()
+    asking, gone = users(program), set[Node]()
     new: dict[Node, Node] = {}
     for node in program.nodes:
         if node.op == "dot" and not node.attributes["batch"][0]:
-            _extend(node, users, set(program.outputs), gone, new)
+            _extend(node, asking, set(program.outputs), gone, new)
     nodes = [new.get(node, node) for node in program.nodes if node not in gone or node in new]
     return Program(program.inputs, tuple(_ordered(nodes)), program.outputs)
 
 
 def _extend(
-    node: Node, users: dict[Value, list[Node]], outputs: set[Value], gone: set[Node], new: dict[Node, Node]
+    node: Node, asking: dict[Value, list[Node]], outputs: set[Value], gone: set[Node], new: dict[Node, Node]
 ) -> None:
     """Follows a product's only user, as long as that can be done on the way."""
     columns = node.out.shape[-1:] if node.inputs[1].rank - len(node.attributes["contract"][1]) == 1 else ()
     passed, at, bias, activation = [], node.out, None, None
     taken, last = [], None
     while columns:
-        following = users.get(at, [])
+        following = asking.get(at, [])
         if len(following) != 1 or at in outputs:
             break
         user = following[0]

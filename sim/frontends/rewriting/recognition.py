@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.frontends.ir import Node, Program, Value, makers
+from sim.frontends.ir import Node, Program, Value, makers, users
 from sim.ops.definitions.expressions import FUNCTIONS
 from sim.ops.functions import ACTIVATIONS
 
@@ -91,13 +91,9 @@ def _ancestors(value: Value, made: dict[Value, Node]) -> Iterator[Value]:
 def _replaced(program: Program, anchors: dict[Value, None], judge: Judge) -> Program:
     """Nodes whose value is recognised give way to the operator."""
     found: dict[Value, Node] = {}
-    users: dict[Value, list[Node]] = {}
-    for node in program.nodes:
-        for value in node.inputs:
-            users.setdefault(value, []).append(node)
-    made = makers(program)
+    asking, made = users(program), makers(program)
     for anchor in (one for one in anchors if one.rank):
-        trial = _tried(anchor, users, made)
+        trial = _tried(anchor, asking, made)
         for value in trial.sample:
             if value is not anchor and value not in found and value.shape == anchor.shape:
                 operator = judge(trial, value)
@@ -113,12 +109,12 @@ def _replaced(program: Program, anchors: dict[Value, None], judge: Judge) -> Pro
     return Program(program.inputs, tuple(nodes), program.outputs)
 
 
-def _tried(source: Value, users: dict[Value, list[Node]], made: dict[Value, Node]) -> Trial:
+def _tried(source: Value, asking: dict[Value, list[Node]], made: dict[Value, Node]) -> Trial:
     """Everything that is made of one tensor by few steps, computed for rows of a few numbers."""
     random = np.random.default_rng(len(source.shape))
     trial = Trial(source, made)
     trial.sample[source] = random.standard_normal((ROWS, COLUMNS)) * 1.5 + 0.3
-    waiting = list(users.get(source, ()))
+    waiting = list(asking.get(source, ()))
     for _ in range(4 * DEEP):
         if not waiting:
             break
@@ -130,9 +126,9 @@ def _tried(source: Value, users: dict[Value, list[Node]], made: dict[Value, Node
         if found is None:
             continue
         trial.sample[node.out] = found
-        waiting += users.get(node.out, ())
+        waiting += asking.get(node.out, ())
         # What could not be computed for want of this one may be now.
-        waiting += [other for one in list(trial.sample) for other in users.get(one, ()) if node.out in other.inputs]
+        waiting += [other for one in list(trial.sample) for other in asking.get(one, ()) if node.out in other.inputs]
     return trial
 
 
