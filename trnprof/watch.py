@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim.errors import InputError
-from sim.tracefile import INDEX
 from trnprof.readers import unpack
+from trnprof.readers.files import is_table
 from trnprof.readers.legacy import stream
-from trnprof.readers.parquet import TABLE_FILE
 from trnprof.readers.perfetto import is_perfetto
 from trnprof.readers.wire import Damaged, scan
 
@@ -112,7 +111,7 @@ def _candidates(folder: Path, left: list[int], depth: int = 0) -> Iterator[tuple
     except OSError:
         return
     entries = [entry for entry in entries if not entry.name.startswith(".") and not entry.is_symlink()]
-    if any(entry.name == INDEX or TABLE_FILE.match(entry.name) for entry in entries):
+    if any(is_table(entry.name) for entry in entries):
         stamp = _stamp(folder)
         if stamp:
             yield folder, stamp

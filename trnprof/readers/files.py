@@ -148,10 +148,15 @@ def read_folder(path: Path) -> Trace:
     return explorer_csv.read(spread, str(path)) if spread else explorer.read(path)
 
 
+def is_table(name: str) -> bool:
+    """Whether a file of this name makes its folder a trace."""
+    return name == INDEX or TABLE_FILE.match(name) is not None
+
+
 def trace_folders(path: Path, depth: int = 0) -> list[Path]:
     """Directories with tables: this one, else those below it (`profiles/global/<name>@latest`)."""
     entries = sorted(path.iterdir())
-    if any(entry.name == INDEX or TABLE_FILE.match(entry.name) for entry in entries):
+    if any(is_table(entry.name) for entry in entries):
         return [path]
     if depth == _DEPTH:
         return []
