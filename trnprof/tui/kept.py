@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trnprof.tui import state as moves
 from trnprof.tui.state import COLOURS, NONE, State
-from trnprof.view import Session
+from trnprof.view import Session, remembered
 from trnprof.view.keys import TABS
 
 MOST = 100
@@ -22,28 +19,19 @@ WHOLE = ("t0", "t1", "cursor", "row", "transfer", "tab")
 
 
 def place(environment: Mapping[str, str]) -> Path:
-    """Where the file lies: `$XDG_STATE_HOME/trnprof`, else `~/.local/state/trnprof`."""
-    home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME") or Path.home()) / ".local" / "state"
-    return Path(home) / "trnprof" / "views.json"
+    """Where the file lies."""
+    return remembered.place(environment, "views.json")
 
 
 def keep(file: Path, trace: Path, session: Session, state: State) -> None:
     """Write down how a trace is looked at; a folder that cannot be written to keeps nothing."""
-    views = _read(file)
-    name = str(trace.resolve())
-    views.pop(name, None)
-    views[name] = {**_plain(state), "instructions": len(session.trace.instructions)}
-    kept = dict(list(views.items())[-MOST:])
-    part = file.with_suffix(f".{os.getpid()}.part")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(kept, ensure_ascii=True), encoding="utf-8")
-        os.replace(part, file)
+    view = {**_plain(state), "instructions": len(session.trace.instructions)}
+    remembered.add(file, str(trace.resolve()), view, MOST)
 
 
 def restore(file: Path, trace: Path, session: Session, state: State) -> State:
     """The state as it was left; as it is where nothing is known, or where the trace is another one by now."""
-    saved = _read(file).get(str(trace.resolve()))
+    saved = remembered.read(file).get(str(trace.resolve()))
     if not isinstance(saved, dict) or saved.get("instructions") != len(session.trace.instructions):
         return state
     try:
@@ -51,14 +39,6 @@ def restore(file: Path, trace: Path, session: Session, state: State) -> State:
         return replace(found, note="as you left it; 0 shows the kernel")
     except (KeyError, TypeError, ValueError):
         return state
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _plain(state: State) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from sim.errors import InputError
 from trnprof.view import format as words
+from trnprof.view import remembered
 from trnprof.view.records import Record
 
 MOST = 500
@@ -82,9 +81,8 @@ def _ago(since: float | None) -> str:
 
 
 def memory(environment: Mapping[str, str]) -> Path:
-    """Where the file lies: `$XDG_STATE_HOME/trnprof`, else `~/.local/state/trnprof`."""
-    home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME") or Path.home()) / ".local" / "state"
-    return Path(home) / "trnprof" / "recent.json"
+    """Where the file lies."""
+    return remembered.place(environment, "recent.json")
 
 
 def recent(file: Path) -> tuple[Place, ...]:
@@ -100,22 +98,9 @@ def recent(file: Path) -> tuple[Place, ...]:
 
 def remember(file: Path, path: Path) -> None:
     """Note that a trace was opened; a folder that cannot be written to remembers nothing."""
-    known = _read(file)
-    name = str(path.resolve())
-    known.pop(name, None)
-    known[name] = time.time()
-    part = file.with_suffix(f".{os.getpid()}.part")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(dict(list(known.items())[-KEPT:]), ensure_ascii=True), encoding="utf-8")
-        os.replace(part, file)
+    remembered.add(file, str(path.resolve()), time.time(), KEPT)
 
 
 def _read(file: Path) -> dict[str, float]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
+    found = remembered.read(file)
     return {path: when for path, when in found.items() if isinstance(when, (int, float)) and "\0" not in path}
