@@ -198,6 +198,11 @@ def plain(text: str, width: int | None = None) -> str:
     return f"{shown[:head]}…{shown[len(shown) - (width - 1 - head) :]}"
 
 
+def inert(value: object) -> object:
+    """A text that a spreadsheet would run as a formula gets a quote in front."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
 def listing(parts: list[str]) -> str:
     """Words in a row: `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

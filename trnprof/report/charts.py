@@ -17,6 +17,7 @@ from trnprof.report.layout import lay_out
 from trnprof.report.pdf import to_pdf
 from trnprof.report.png import to_png
 from trnprof.report.svg import to_svg
+from trnprof.view import format as words
 from trnprof.view.palette import THEME_COLOURS
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _csv(chart: Chart, theme: str) -> bytes:
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
     for row in _records(chart):
-        writer.writerow({name: _inert(value) for name, value in row.items()})
+        writer.writerow({name: words.inert(value) for name, value in row.items()})
     return out.getvalue().encode(errors="replace")
 
 
@@ -102,11 +103,6 @@ def _records(chart: Chart) -> Iterator[dict[str, object]]:
     for c in (*chart.ceilings, *chart.rivals):
         yield {"row": "ceiling", "name": c.name, "kind": c.kind, "unit": c.unit, "attainable": c.value,
                "source": c.source}  # fmt: skip
-
-
-def _inert(value: object) -> object:
-    """A text that a spreadsheet would run as a formula gets a quote in front."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
 def css_free(theme: str) -> Callable[[str], str]:

@@ -149,10 +149,5 @@ def written(session: Session, t0_ps: int, t1_ps: int) -> Iterator[str]:
     for low in range(0, cut.count, _WRITTEN):
         text = io.StringIO()
         rows = (_row(session, kind, row) for kind, row in cut.part(low, low + _WRITTEN))
-        csv.writer(text).writerows([_cell(getattr(row, name)) for name in names] for row in rows)
+        csv.writer(text).writerows([words.inert(getattr(row, name)) for name in names] for row in rows)
         yield text.getvalue()
-
-
-def _cell(value: object) -> object:
-    """Text that a spreadsheet would run as a formula is shown as text."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
