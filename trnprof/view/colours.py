@@ -115,25 +115,20 @@ class Schemes:
         count = np.bincount(codes[known], minlength=size)
         used = np.flatnonzero(count)
         ranked = used[np.lexsort((used, -time[used]))]
-        whole = int(took.sum())
+        whole, estimated = int(took.sum()), self.trace.meta.is_simulation
         first, rest = ranked[:HUES], ranked[HUES:]
         rows = [
-            self._row(k, name(code) or "no name", int(time[code]), int(count[code]), whole)
+            legend_row(k, name(code) or "no name", (int(time[code]), int(count[code])), whole, estimated)
             for k, code in enumerate(first.tolist())
         ]
         left = whole - sum(row.time_ps for row in rows)
         others = int(count[rest].sum()) + int(np.count_nonzero(~known & (took > 0)))
         if others:
             said = words.plural(rest.size, "other") if rest.size else "not named"
-            rows.append(self._row(OTHERS, said, left, others, whole))
+            rows.append(legend_row(OTHERS, said, (left, others), whole, estimated))
         hue = np.full(size + 1, OTHERS, np.int8)
         hue[first] = np.arange(first.size)
         return tuple(rows), hue[codes]
-
-    def _row(self, colour: int, name: str, time_ps: int, count: int, whole: int) -> LegendRow:
-        share = time_ps / whole if whole else 0.0
-        time = words.estimate(words.time(time_ps), self.trace.meta.is_simulation)
-        return LegendRow(colour, name, time_ps, time, share, words.share(share), count)
 
     def _carried(self, index: np.ndarray) -> dict[str, np.ndarray]:
         """Transfers and packets are coloured as the instruction that triggered them."""
@@ -183,6 +178,14 @@ class Schemes:
             own = kind == level if level is not None else kind != RegionKind.LINE
             name[row] = regions.name[row] if own else name[above]
         return name[table.region]
+
+
+def legend_row(colour: int, name: str, found: tuple[int, int], whole: int, estimated: bool) -> LegendRow:
+    """A row of a legend. found : time in ps and how many; whole : the time of all rows"""
+    time_ps, count = found
+    share = time_ps / whole if whole else 0.0
+    said = words.estimate(words.time(time_ps), estimated)
+    return LegendRow(colour, name, time_ps, said, share, words.share(share), count)
 
 
 def _dma_kind(queue: int, memories: Sequence[int]) -> str:

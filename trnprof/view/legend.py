@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnprof.view import format as words
-from trnprof.view.colours import HUED
+from trnprof.view.colours import HUED, legend_row
 from trnprof.view.palette import BOUNDS, NEUTRAL
 from trnprof.view.records import LegendRow
 
@@ -61,9 +61,7 @@ def _rows(found: Iterable[Entry], names: dict[int, str], estimated: bool) -> tup
         time[colour] += ps
         count[colour] += n
     whole = sum(time.values())
-    rows = []
-    for colour in sorted(colour for colour, ps in time.items() if ps):
-        share = time[colour] / whole
-        said = words.estimate(words.time(time[colour]), estimated)
-        rows.append(LegendRow(colour, names[colour], time[colour], said, share, words.share(share), count[colour]))
-    return tuple(rows)
+    return tuple(
+        legend_row(colour, names[colour], (time[colour], count[colour]), whole, estimated)
+        for colour in sorted(colour for colour, ps in time.items() if ps)
+    )
