@@ -32,8 +32,7 @@ def page(canvas: Canvas, scene: Scene) -> None:
     _line(canvas, 2, [name for name, _ in shown], shown, ink.DIM)
     for line, (number, row) in enumerate(enumerate(found.rows, found.first), 3):
         on = number == state.item
-        place = row.source.replace("\\", "/").rpartition("/")[2]
-        cells = [row.start, row.took, row.title, row.id, row.engine, row.region, place]
+        cells = [row.start, row.took, row.title, row.id, row.engine, row.region, words.place(row.source)]
         canvas.put(0, line, "▸" if on else " ", ink.ACCENT)
         canvas.put(1, line, "■", ink.ENGINE + row.colour)
         _line(canvas, line, cells, shown, (ink.ACCENT | ink.REVERSE) if on else ink.TEXT)
