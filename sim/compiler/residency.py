@@ -350,9 +350,8 @@ def _last_writes(program: Program, roles: np.ndarray) -> list[int]:
 def reside(program: Program, options: Options) -> Resident:
     """The program with what must leave SBUF saved and brought back, as far as the options allow."""
     limit = int(program.device[options.sbuf_figure])
-    crowded = needs_spilling(program, limit)
-    spills = options.spill and (options.share or crowded)
-    if not spills and not options.share:
+    crowded = options.spill and needs_spilling(program, limit)
+    if not crowded and not options.share:
         return Resident(program, None)
-    contents = Contents(program, options.share, spills and crowded)
-    return contents.spilled(limit if spills else NO_LIMIT, 1024 * options.room)
+    contents = Contents(program, options.share, crowded)
+    return contents.spilled(limit if options.spill else NO_LIMIT, 1024 * options.room)
