@@ -65,14 +65,28 @@ def conv1d(
     return flat[:, :, 0]
 
 
-def depthwise_conv2d(x: Array, weight: Array, bias: Array | None = None, **steps: Pair) -> Array:
-    """x [N, C, H, W], weight [C, kh, kw], bias [C]; steps: stride, padding, dilation"""
-    return conv2d(x, weight[:, None], bias, groups=x.shape[1], **steps)
+def depthwise_conv2d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+) -> Array:
+    """x [N, C, H, W], weight [C, kh, kw], bias [C]"""
+    return conv2d(x, weight[:, None], bias, stride, padding, dilation, x.shape[1])
 
 
-def depthwise_conv1d(x: Array, weight: Array, bias: Array | None = None, **steps: int) -> Array:
-    """x [N, C, W], weight [C, k], bias [C]; steps: stride, padding, dilation"""
-    return conv1d(x, weight[:, None], bias, groups=x.shape[1], **steps)
+def depthwise_conv1d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+) -> Array:
+    """x [N, C, W], weight [C, k], bias [C]"""
+    return conv1d(x, weight[:, None], bias, stride, padding, dilation, x.shape[1])
 
 
 def conv2d_input_gradient(
