@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Awaitable, Callable
@@ -102,8 +103,10 @@ def test_it_opens_fitted_to_the_kernel_with_the_first_instruction_of_the_work_se
 def test_it_shows_at_once_what_it_reads_and_for_how_long():
     seen = []
 
+    looked = threading.Event()
+
     def slow() -> Session:
-        time.sleep(0.6)
+        looked.wait(60)
         return Session(attention())
 
     app = TerminalApp("kernel.json", opener=slow)
@@ -112,6 +115,7 @@ def test_it_shows_at_once_what_it_reads_and_for_how_long():
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.1)
             seen.append("\n".join(app.canvas.lines()))
+            looked.set()
             await until(pilot, lambda: app.scene is not None)
 
     asyncio.run(go())
