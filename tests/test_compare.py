@@ -141,6 +141,16 @@ def test_other_shapes_and_other_values_are_said(plain, tmp_path):
     assert compare(with_digest("a"), with_digest("b")).warnings == ("The values of out differ.",)
 
 
+def test_a_line_whose_number_is_no_number_stands_for_none(plain):
+    strings = Strings()
+    for text in plain.strings:
+        strings.code(text.replace(".py:", ".py:¹"))
+    odd = replace(plain, strings=strings)
+    found = compare(odd, odd)
+    assert found.change == 0
+    assert any("¹" in part.name for part in found.lines)
+
+
 @settings(max_examples=40)
 @given(before=traces(), after=traces())
 def test_whatever_the_tables_hold_two_traces_compare(before, after):

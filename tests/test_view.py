@@ -252,7 +252,7 @@ def test_goto_takes_times_ids_names_and_lines(session, text, row, t0):
     assert (target.row, target.t0_ps) == (row, t0)
 
 
-@pytest.mark.parametrize("text", ["", "nowhere", "()", "attention.py:999"])
+@pytest.mark.parametrize("text", ["", "nowhere", "()", "attention.py:999", "#¹"])
 def test_goto_nowhere(session, text):
     assert session.goto(text) is None
 

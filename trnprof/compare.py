@@ -200,7 +200,7 @@ class _Half:
 def _place(source: str | None) -> tuple[str, int]:
     """(file without folders, line) of `path:line`."""
     path, _, line = (source or "").replace("\\", "/").rpartition(":")
-    return path.rpartition("/")[2], int(line) if line.isdigit() else 0
+    return path.rpartition("/")[2], int(line) if line.isdecimal() else 0
 
 
 def _regions(one: _Half, other: _Half) -> Iterator[Part]:

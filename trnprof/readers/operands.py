@@ -102,7 +102,7 @@ def _access(text: str) -> tuple[str | None, int]:
     for kind, lists in _ACCESS.findall(text):
         dtype = dtype or (DTYPES.get(kind, kind) if kind else None)
         sizes = _LIST.findall(lists)[-1].split(",")
-        if all(size.strip().isdigit() and len(size) < 12 for size in sizes):
+        if all(size.strip().isdecimal() and len(size) < 12 for size in sizes):
             elements = max(elements, prod(int(size) for size in sizes))
     return dtype, min(elements, 1 << 62)
 

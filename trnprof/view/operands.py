@@ -39,7 +39,7 @@ def decode(trace: Trace, text: str, row: int) -> tuple[Operand, ...]:
 def _product(sizes: str) -> int:
     total = 1
     for size in sizes.split(","):
-        total *= int(size) if size.lstrip("-").isdigit() else 1
+        total *= int(size) if size.lstrip("-").isdecimal() else 1
     return total
 
 

@@ -135,7 +135,7 @@ def _places(trace: Trace, text: str) -> Iterator[Target | None]:
         ending = f"{line['file'] or ''}:{line['line']}"
         known = np.array([t.endswith(ending) for t in trace.strings] + [False], np.bool_)
         yield _first(trace, known[table.source])
-    if text.startswith("#") and text[1:].isdigit():
+    if text.startswith("#") and text[1:].isdecimal():
         yield _first(trace, table.id == int(text[1:]))
     moment = _MOMENT.match(text)
     if moment:

@@ -239,7 +239,7 @@ class Tables:
             source=words.plain(region.source or "", 200),
             place=words.place(region.source or ""),
             file=words.plain(file, 160),
-            line=int(line) if line.isdigit() else 0,
+            line=int(line) if line.isdecimal() else 0,
             time_ps=work.time_ps,
             time_words=self._estimate(words.time(work.time_ps)),
             share=share,
