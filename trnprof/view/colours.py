@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -69,6 +70,7 @@ class Schemes:
         self.trace = trace
         self._made: dict[str, Scheme] = {}
         self._begins: OrderedDict[tuple[str, int, int], np.ndarray] = OrderedDict()
+        self._lock = Lock()
 
     def __getitem__(self, colour: str) -> Scheme:
         if colour not in self._made:
@@ -89,13 +91,16 @@ class Schemes:
     def _begin(self, colour: str, kind: str, lane: Lane, hue: int) -> np.ndarray:
         """When the rows of one colour start on a lane, int64, ascending."""
         key = (colour, hue, id(lane))
-        if key not in self._begins:
+        begin = self._begins.get(key)
+        if begin is None:
             worked = lane.columns.flags[lane.rows] & WORK > 0
             rows = lane.rows[worked & (self.colours(colour, kind, lane.rows) == hue)]
-            self._begins[key] = lane.columns.start[rows]
-            while len(self._begins) > _KEPT_BEGINS:
-                self._begins.popitem(last=False)
-        return self._begins[key]
+            begin = lane.columns.start[rows]
+            with self._lock:
+                self._begins[key] = begin
+                while len(self._begins) > _KEPT_BEGINS:
+                    self._begins.popitem(last=False)
+        return begin
 
     def _by_text(self, codes: np.ndarray, write: Callable[[str], str]) -> Scheme:
         """Instructions by the code of a text, and what they triggered with them."""

@@ -86,14 +86,6 @@ def bound_colour(name: str | None) -> int:
     return BOUNDS.index(name or "latency")
 
 
-def engine_hex(theme: str, index: int) -> str:
-    return THEME_COLOURS[theme][ENGINE_COLOURS[index]]
-
-
-def bound_hex(theme: str, index: int) -> str:
-    return THEME_COLOURS[theme][BOUNDS[index]]
-
-
 def luminance(colour: str) -> float:
     """WCAG 2 relative luminance of `#rrggbb`, 0-1."""
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
