@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sim.errors import UnsupportedError
+from sim.errors import InputError, UnsupportedError
 from trnprof import frontends
 
 
@@ -24,3 +24,20 @@ def test_importing_the_names_imports_no_framework() -> None:
     code = "import sys, trnprof.frontends; print([name for name in ('torch', 'jax', 'numba') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def build(:\n", r":1: SyntaxError"),
+        ("import nowhere_at_all\n", r":1: ModuleNotFoundError while importing"),
+        ("def build():\n    raise ValueError('boom')\n", r":2: ValueError: boom"),
+        ("def build():\n    return 3\n", r"::build: returns int"),
+        ("", r"has no kernel `build`"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path, text, told):
+    path = tmp_path / "model.py"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        frontends.load(f"{path}::build")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import InputError, UnsupportedError
+from sim.errors import InputError, TrnprofError, UnsupportedError
 
 if TYPE_CHECKING:
     from sim.frontends.graph import FrameworkGraph
@@ -47,32 +47,30 @@ class FrameworkModel:
 def load(target: str) -> FrameworkModel:
     """The graph that a function of a file returns, which takes no arguments: `model.py::build`.
 
-    raises : InputError for a missing file or function, or what is returned
+    raises : InputError for a missing file or function, what it raises, or what it returns
     """
+    import sim
     from sim.frontends.graph import FrameworkGraph
 
     path, _, name = target.partition("::")
+    if not name:
+        raise InputError(f"{target}: no function is named", remedy="FILE.py::FUNCTION, as trnprof run takes it")
+    function = sim.load(target)
     try:
-        function = getattr(_module(path), name)
-    except (OSError, AttributeError) as error:
-        raise InputError(f"{target}: {error}", remedy="FILE.py::FUNCTION, as trnprof run takes it") from error
-    made = function()
+        made = function()
+    except TrnprofError:
+        raise
+    except Exception as error:
+        file = str(Path(path).resolve())
+        lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        at = f"{path}:{lines[-1]}" if lines else path
+        raise InputError(f"{type(error).__name__}: {error}", source=at) from error
     if not isinstance(made, FrameworkGraph):
         kind = type(made).__name__
         raise InputError(
             f"{target}: returns {kind}", remedy="return what trnprof.frontends.from_torch or from_jax gives"
         )
     return FrameworkModel(made)
-
-
-def _module(path: str) -> ModuleType:
-    """A Python file as a module of its own."""
-    spec = spec_from_file_location(Path(path).stem, path)
-    if spec is None or spec.loader is None:
-        raise OSError("no Python file")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def from_torch(
