@@ -56,6 +56,12 @@ def test_a_window_of_a_level_is_what_its_rows_come_to(lane, bucket, first, cells
     np.testing.assert_allclose(kept.coverage(t0, t1, columns), plain.coverage(t0, t1, columns), atol=1e-6)
 
 
+def test_a_first_row_of_no_length_is_counted():
+    kept, plain = pair(0, 40, False, 1)
+    cell = 16 * frames.CELL_BUCKETS
+    np.testing.assert_array_equal(kept.marks(-cell, cell, 16), plain.marks(-cell, cell, 16))
+
+
 def test_levels_are_used_where_many_rows_are_one_column(monkeypatch):
     kept, _ = pair(3, 4000, False, 6)
     whole = kept.marks(0, 1 << 15, 64)

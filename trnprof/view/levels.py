@@ -48,7 +48,8 @@ def made(
     marks, covered = [], []
     for bucket in buckets:
         cell = CELL_BUCKETS * bucket
-        marks.append(scan(extent[0] // cell * cell, extent[2] + 1, bucket).copy())
+        # A window holds no row that ends where it begins: one of no length at the very start wants a cell before it.
+        marks.append(scan((extent[0] // cell - 1) * cell, extent[2] + 1, bucket).copy())
         low, high = extent[0] // bucket, extent[1] // bucket + 1
         covered.append(cover(low * bucket, high * bucket, high - low))
     found = np.concatenate(marks)
