@@ -16,14 +16,11 @@ from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
 from sim.engines import laws
-from sim.errors import CapacityError, InputError
+from sim.errors import InputError
 from sim.memory import PARTITIONS
 from sim.program import Cost, Form, Program
 from sim.spec import Device
 from sim.trace import NONE, Finding
-
-EDGE_ROOM = 1 << 28
-"""Instructions up to which a successor, with four bits of its kind, is an uint32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,6 @@ class Schedule:
     """When its engine may start the next one."""
     done: np.ndarray
     """When its result is visible; for a DMA, when its semaphore is."""
-    ready: np.ndarray
-    """When its predecessors had released it."""
     wait_ps: np.ndarray
     """Time without activity of the engine before it."""
     wait: np.ndarray
@@ -87,6 +82,24 @@ class Schedule:
     clocks: np.ndarray
     """int64[c, 3]: time, core, 1 when TensorE's clock is warm from then on."""
     findings: tuple[Finding, ...]
+
+    @property
+    def released(self) -> np.ndarray:
+        """When each dependence lets its waiter go, int64[e]."""
+        from sim.jit.dependences import ISSUE, SAME
+
+        found, device = self.dependences, self.program.device
+        seen = np.where(found.gate == SAME, picoseconds(device["sem.same"]), picoseconds(device["sem.wake"]))
+        first = found.predecessor
+        return np.where(found.gate == ISSUE, self.freed[first], self.done[first] + seen)
+
+    @property
+    def ready(self) -> np.ndarray:
+        """When its predecessors had released it."""
+        first, ready = self.dependences.start, np.zeros(len(self.program), np.int64)
+        waits = np.flatnonzero(np.diff(first))
+        ready[waits] = np.maximum.reduceat(self.released, first[waits]) if waits.size else 0
+        return ready
 
     @property
     def end_ps(self) -> int:
@@ -115,111 +128,115 @@ def placed(program: Program, options: Options) -> tuple[Program, Placement]:
 
 def time(program: Program, placement: Placement, found: Dependences, options: Options) -> Schedule:
     """Start and end of every instruction of a placed program."""
-    from sim.jit import schedule as jit
+    from sim.jit import columns, schedule
 
     options = compiler.adapted(program, options)
     state = _state(program, placement, found, options)
-    if jit.run(*state) < len(program):
-        raise _deadlock(program, found, state.times[:, jit.START] < 0)
-    times = state.times.T
-    link = times[jit.LINK]
-    log = state.log[: state.shared[jit.LOGGED]]
+    if schedule.run(state) < len(program):
+        raise _deadlock(program, found, state.times[columns.START :: columns.TIMES] < 0)
+    rows, log = state.times.reshape(-1, columns.TIMES), state.log[: state.shared[columns.LOGGED]]
+    times, link = rows.T, rows[:, columns.LINK : columns.LINK + 1]
     return Schedule(
         program=program,
         placement=placement,
         dependences=found,
         options=options,
-        start=times[jit.START],
-        freed=times[jit.FREED],
-        done=times[jit.DONE],
-        ready=times[jit.READY],
-        wait_ps=times[jit.WAIT],
-        wait=(link >> jit.CAUSE & jit.CAUSES).astype(np.int8),
-        bind=link.astype(np.int32),  # its lower half: -1 for NONE
-        transfers=Transfers(*state.transfers),
-        table_loads=_table_loads(log[log[:, jit.L_KIND] == jit.LOAD]),
-        clocks=log[log[:, jit.L_KIND] == jit.CLOCK][:, [jit.L_TIME, jit.L_SUBJECT, jit.L_WAIT]],
+        start=times[columns.START],
+        freed=times[columns.FREED],
+        done=times[columns.DONE],
+        wait_ps=times[columns.WAIT],
+        wait=link.view(np.int8)[:, columns.UPPER // 8],
+        bind=link.view(np.int32)[:, 0],  # -1 for NONE
+        transfers=Transfers(*state.transfers.reshape(-1, columns.T_COLUMNS)[:-1].T),
+        table_loads=_table_loads(log[log[:, columns.L_KIND] == columns.LOAD]),
+        clocks=log[log[:, columns.L_KIND] == columns.CLOCK][:, [columns.L_TIME, columns.L_SUBJECT, columns.L_WAIT]],
         findings=program.findings + found.findings + conflicts.find(program, placement, found),
     )
 
 
 class State(NamedTuple):
-    """The arguments of the event loop, in its order; int64 but for `lists`, uint32."""
+    """What the event loop works on; rows of tables that are one-dimensional stand one after the other."""
 
     times: np.ndarray
-    lists: np.ndarray
+    """int64[n * columns]"""
+    form: np.ndarray
+    """uint32[n]"""
+    start: np.ndarray
+    """int64[n + 1]: the edges to the predecessors of each instruction, CSR."""
+    predecessor: np.ndarray
+    """uint32[e]"""
+    code: np.ndarray
+    """uint8[e]: kind + 4 * gate"""
     queues: np.ndarray
+    """int64[queues * columns]"""
+    places: np.ndarray
+    """uint32[n]: which instruction has each place, queue after queue."""
+    marks: np.ndarray
+    """int64[room]: the places of each queue that are ready, a bit each, and a bit for each word of those."""
     heaps: np.ndarray
+    """int64[2 * room]: per queue places that will be ready (time, place), then arrivals (time, transfer)."""
     forms: np.ndarray
+    """int64[forms * columns]"""
     cores: np.ndarray
+    """int64[cores, columns]"""
     shared: np.ndarray
+    """int64[entries]"""
     transfers: np.ndarray
+    """int64[(transfers + 1) * columns]"""
     log: np.ndarray
+    """int64[room, columns]: loads of tables and changes of TensorE's clock in the order in which they were found."""
 
 
 def _state(program: Program, placement: Placement, found: Dependences, options: Options) -> State:
-    from sim.jit import lineup
-    from sim.jit import schedule as jit
+    from sim.jit import columns, lineup
 
-    n, forms = len(program), _form_table(program)
-    uses = np.bincount(program.form, minlength=len(forms))
-    moves = int(uses @ forms[:, jit.F_DMA])
-    if len(forms) > jit.FORMS or moves > jit.MOVES:
-        raise CapacityError(
-            f"{len(forms)} kinds of instructions and {moves} transfers: at most {jit.FORMS} and {jit.MOVES} are timed",
-            remedy="time a part of the kernel, or a loop with sim.repeat",
-        )
-    index = np.uint32 if n < EDGE_ROOM else np.int64
-    times = np.zeros((n, jit.TIMES), np.int64)
-    transfers = np.zeros((jit.T_ROWS, moves), np.int64)
-    lists = np.zeros(2 * n + 1 + found.predecessor.size, index)
-    queues, shared = _queue_table(program, options), _shared(program)
-    lineup.line_up(program.form, program.core, found.start, times, lists, queues, forms, transfers)
-    lineup.turn(found.start, found.predecessor, found.kind, found.gate, lists)
-    _spread(program, placement, forms, times, transfers)
-    shared[jit.ARRIVALS_BASE] = _lay_heaps(queues)
-    shared[jit.ORDERED] = len(program.order) > 0
-    cores = len(queues) // QUEUES
-    changes = int(uses @ (forms[:, jit.F_TABLE] >= 0) + 2 * uses @ forms[:, jit.F_CLOCKED])
-    return State(
-        times=times,
-        lists=lists,
+    n, forms, shared = len(program), _form_table(program), _shared(program)
+    form, core = program.form.view(np.uint32), program.core.view(np.uint16)
+    used = np.zeros((int(core.max(initial=0)) + 1, len(forms)), np.int64)
+    lineup.count(form, core, used)
+    queues, marks, heaps = _lay_windows(used, forms[:, columns.F_STREAM], options)
+    uses = used.sum(axis=0)
+    moves = int(uses @ forms[:, columns.F_DMA])
+    changes = int(uses @ (forms[:, columns.F_TABLE] >= 0) + 2 * uses @ forms[:, columns.F_CLOCKED])
+    shared[columns.ARRIVALS_BASE] = heaps
+    shared[columns.ORDERED] = len(program.order) > 0
+    state = State(
+        times=np.zeros(n * columns.TIMES, np.int64),
+        form=form,
+        start=found.start,
+        predecessor=found.predecessor.view(np.uint32),
+        code=(found.gate << 2 | found.kind).view(np.uint8),
         queues=queues,
-        heaps=np.zeros((shared[jit.ARRIVALS_BASE] + moves + 1, 2), np.int64),
-        forms=forms,
-        cores=_core_table(cores, shared, _clock_phase(program, options)),
+        places=np.zeros(n, np.uint32),
+        marks=np.zeros(marks, np.int64),
+        heaps=np.zeros(heaps + 2 * moves + 2, np.int64),
+        forms=forms.ravel(),
+        cores=_core_table(len(used), shared, _clock_phase(program, options)),
         shared=shared,
-        transfers=transfers,
-        log=np.zeros((changes + 2 * cores, jit.L_COLUMNS), np.int64),
+        transfers=np.zeros((moves + 1) * columns.T_COLUMNS, np.int64),
+        log=np.zeros((changes + 2 * len(used), columns.L_COLUMNS), np.int64),
     )
-
-
-def _spread(
-    program: Program, placement: Placement, forms: np.ndarray, times: np.ndarray, transfers: np.ndarray
-) -> None:
-    """Find the DMA engines of all transfers."""
-    from sim.jit import lineup
-
-    available = int(program.device["dma_engines_nc"])
-    places = placement.partition, placement.columns.pitch
+    lineup.line_up(state, core, QUEUES)
+    engines, places = int(program.device["dma_engines_nc"]), (placement.partition, placement.columns.pitch)
     operands, start = np.ascontiguousarray(program.operands), program.operand_start
-    lineup.spread(operands, start, *places, forms, times, transfers, PARTITIONS // available, available)
+    lineup.spread(operands, start, *places, state.forms, state.transfers, PARTITIONS // engines, engines)
+    return state
 
 
 def _shared(program: Program) -> np.ndarray:
-    from sim.jit import schedule as jit
+    from sim.jit import columns
 
     device = program.device
-    figures = np.zeros(jit.SHARED, np.int64)
-    figures[jit.SEM_WAKE] = picoseconds(device["sem.wake"])
-    figures[jit.SEM_SAME] = picoseconds(device["sem.same"])
-    figures[jit.TABLE_LOAD] = picoseconds(device["act.table_load"])
+    figures = np.zeros(columns.SHARED, np.int64)
+    figures[columns.SEM_WAKE] = picoseconds(device["sem.wake"])
+    figures[columns.SEM_SAME] = picoseconds(device["sem.same"])
+    figures[columns.TABLE_LOAD] = picoseconds(device["act.table_load"])
     window = device.get("pe.clock_window") or 0
-    figures[jit.CLOCK_WINDOW] = picoseconds(window)
+    figures[columns.CLOCK_WINDOW] = picoseconds(window)
     if window:
-        figures[jit.CLOCK_UP] = picoseconds(window * device["pe.clock_up"])
-        figures[jit.CLOCK_DOWN] = picoseconds(window * device["pe.clock_down"])
-    figures[jit.DMA_ENGINES] = int(device["dma_engines_nc"])
+        figures[columns.CLOCK_UP] = picoseconds(window * device["pe.clock_up"])
+        figures[columns.CLOCK_DOWN] = picoseconds(window * device["pe.clock_down"])
+    figures[columns.DMA_ENGINES] = int(device["dma_engines_nc"])
     return figures
 
 
@@ -235,20 +252,20 @@ def _clock_phase(program: Program, options: Options) -> int:
 
 
 def _core_table(cores: int, figures: np.ndarray, phase: int) -> np.ndarray:
-    from sim.jit import schedule as jit
+    from sim.jit import columns
 
-    table = np.zeros((cores, jit.C_DMA + figures[jit.DMA_ENGINES]), np.int64)
-    table[:, jit.C_TABLE] = -1
-    table[:, jit.C_HOLDER : jit.C_HOLDER + jit.PORTS] = -1
-    window = int(figures[jit.CLOCK_WINDOW])
-    table[:, jit.C_WINDOW_END] = window - phase % window if window else jit.FAR
+    table = np.zeros((cores, columns.C_DMA + figures[columns.DMA_ENGINES]), np.int64)
+    table[:, columns.C_TABLE] = -1
+    table[:, columns.C_HOLDER : columns.C_HOLDER + columns.PORTS] = -1
+    window = int(figures[columns.CLOCK_WINDOW])
+    table[:, columns.C_WINDOW_END] = window - phase % window if window else columns.FAR
     return table
 
 
 def _form_table(program: Program) -> np.ndarray:
-    from sim.jit import schedule as jit
+    from sim.jit import columns
 
-    table = np.zeros((len(program.forms), jit.F_COLUMNS), np.int64)
+    table = np.zeros((len(program.forms), columns.F_COLUMNS), np.int64)
     for row, form in zip(table, program.forms):
         row[:] = (*_engine_columns(program.device, form.cost), *_dma_columns(form))
     return table
@@ -268,27 +285,28 @@ def _dma_columns(form: Form) -> tuple[int, ...]:
     return 1, *costs, dma.engines, form.engine, _chip_operand(form)
 
 
-def _queue_table(program: Program, options: Options) -> np.ndarray:
-    from sim.jit import schedule as jit
+def _lay_windows(used: np.ndarray, stream: np.ndarray, options: Options) -> tuple[np.ndarray, int, int]:
+    """The queue table, and the room that all queues take in `marks` and in `heaps`.
 
-    cores = int(program.core.max(initial=0)) + 1
-    table = np.zeros((cores * QUEUES, jit.Q_COLUMNS), np.int64)
-    table[:, jit.Q_WINDOW] = np.tile(options.windows, cores)
-    table[:, jit.Q_CORE] = np.arange(cores * QUEUES) // QUEUES
-    table[:, jit.Q_LAST] = -1
-    table[:, jit.Q_DUE] = jit.FAR
-    return table
+    used   : int64[cores, forms], instructions of a core and form; stream: int64[forms]
+    """
+    from sim.jit import columns
+    from sim.jit.competing import WORD
 
-
-def _lay_heaps(queues: np.ndarray) -> int:
-    """Give each queue room for the places in its window, twice; the room that all take."""
-    from sim.jit import schedule as jit
-
-    room = np.minimum(queues[:, jit.Q_WINDOW], queues[:, jit.Q_LENGTH]) + 1
-    queues[:, jit.Q_HEAP_LATER] = np.cumsum(room)
-    queues[:, jit.Q_HEAP] = queues[:, jit.Q_HEAP_LATER] - room
-    queues[:, jit.Q_HEAP_LATER] += room.sum() - room
-    return 2 * int(room.sum())
+    cores = len(used)
+    length = (used @ (stream[:, None] == np.arange(QUEUES))).ravel()
+    table = np.zeros((cores * QUEUES, columns.Q_COLUMNS), np.int64)
+    table[:, columns.Q_WINDOW] = np.tile(options.windows, cores)
+    table[:, columns.Q_CORE] = np.arange(cores * QUEUES) // QUEUES
+    table[:, columns.Q_LAST] = -1
+    table[:, columns.Q_DUE] = columns.FAR
+    words = (length >> WORD) + 1
+    marks = words + (words >> WORD) + 1
+    heaps = 2 * np.minimum(table[:, columns.Q_WINDOW], length) + 2
+    for column, room in ((columns.Q_BASE, length), (columns.Q_WORDS, marks), (columns.Q_HEAP, heaps)):
+        table[:, column] = np.cumsum(room) - room
+    table[:, columns.Q_SUMMARY] = table[:, columns.Q_WORDS] + words
+    return table.ravel(), int(marks.sum()), int(heaps.sum())
 
 
 def _chip_operand(form: Form) -> int:
@@ -300,14 +318,14 @@ def _chip_operand(form: Form) -> int:
 
 
 def _table_loads(log: np.ndarray) -> TableLoads:
-    from sim.jit import schedule as jit
+    from sim.jit import columns
 
     return TableLoads(
-        instruction=log[:, jit.L_SUBJECT],
-        start=log[:, jit.L_TIME],
-        wait_ps=log[:, jit.L_WAIT],
-        wait=log[:, jit.L_CAUSE],
-        bind=log[:, jit.L_BIND],
+        instruction=log[:, columns.L_SUBJECT],
+        start=log[:, columns.L_TIME],
+        wait_ps=log[:, columns.L_WAIT],
+        wait=log[:, columns.L_CAUSE],
+        bind=log[:, columns.L_BIND],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,15 +14,17 @@ from sim import compiler
 from sim import schedule as scheduling
 from sim.compiler import Options
 from sim.dependences import QUEUES
-from sim.errors import CapacityError, InputError
-from sim.jit import lineup
-from sim.jit import schedule as jit
+from sim.errors import InputError
+from sim.jit import columns, competing, lineup
 from sim.packets import packets
 from sim.program import Program, Role
 from sim.schedule import Schedule, picoseconds
 from sim.trace import Engine, Wait
+from tests.naive import competing as plain_competing
 from tests.naive import lineup as plain
+from tests.naive import machine as twin
 from tests.naive import schedule as naive
+from tests.naive import sharing
 from tests.programs import Builder, random_program
 
 R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
@@ -34,7 +36,7 @@ COLDER = 40_000
 STRICT = Options(windows=(1,) * QUEUES)
 
 
-def machine(timed: Schedule) -> naive.Machine:
+def machine(timed: Schedule) -> twin.Machine:
     """The same program for the twin."""
     program, found = timed.program, timed.dependences
     forms = scheduling._form_table(program)
@@ -48,12 +50,12 @@ def machine(timed: Schedule) -> naive.Machine:
         dma = None
         if form.dma:
             used = [(first[i] + k) % engines for k in range(form.dma.engines)]
-            dma = naive.Transfer(form.dma.dispatch_ps, form.dma.notify_ps, form.dma.service_ps, form.dma.hbm_ps, used)
+            dma = twin.Transfer(form.dma.dispatch_ps, form.dma.notify_ps, form.dma.service_ps, form.dma.hbm_ps, used)
         core = int(program.core[i])
-        items.append(naive.Item(core * QUEUES + form.engine, core, *row[:6], bool(row[6]), waits, dma))
+        items.append(twin.Item(core * QUEUES + form.engine, core, *row[:6], bool(row[6]), waits, dma))
     device = program.device
     window = device.get("pe.clock_window") or 0
-    figures = naive.Figures(
+    figures = twin.Figures(
         wake=picoseconds(device["sem.wake"]),
         same=picoseconds(device["sem.same"]),
         table_load=picoseconds(device["act.table_load"]),
@@ -63,7 +65,7 @@ def machine(timed: Schedule) -> naive.Machine:
         phase=picoseconds(device.get("pe.clock_phase") or 0),
     )
     cores = int(program.core.max(initial=0)) + 1
-    return naive.Machine(items, list(timed.options.windows) * cores, figures)
+    return twin.Machine(items, list(timed.options.windows) * cores, figures)
 
 
 def assert_same(timed: Schedule) -> None:
@@ -95,7 +97,7 @@ def assert_same(timed: Schedule) -> None:
     columns = (loads.instruction, loads.start, loads.wait_ps, loads.wait, loads.bind)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == slow.loads
     for core, spans in slow.busy.items():
-        changes = naive.advance_clock(slow, core, max(end for _, end in spans))
+        changes = sharing.advance_clock(slow, core, max(end for _, end in spans))
         found = timed.clocks[timed.clocks[:, 1] == core]
         assert found[:, [0, 2]].tolist() == [list(change) for change in changes]
 
@@ -115,54 +117,82 @@ def test_the_compiled_loop_agrees_with_its_twin(seed: int, length: int, device: 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=40), st.integers(0, 3))
 def test_a_heap_gives_back_what_was_put_in_smallest_first(rows: list[tuple[int, int]], base: int):
-    heap, plain = np.zeros((base + len(rows) + 1, 2), np.int64), [(0, 0)] * base
+    heap, plain = np.zeros(base + 2 * len(rows) + 2, np.int64), []
     for count, (key, value) in enumerate(rows):
-        jit.push(heap, base, count, key, value)
-        naive.push(plain, base, count, key, value)
+        competing.push(heap, base, count, key, value)
+        plain_competing.push(plain, 0, count, key, value)
     given_back = []
     for count in range(len(rows), 0, -1):
-        assert tuple(heap[base]) == plain[base]
-        given_back.append(tuple(heap[base]))
-        jit.pop(heap, base, count)
-        naive.pop(plain, base, count)
+        assert tuple(heap[base : base + 2]) == plain[0]
+        given_back.append(tuple(heap[base : base + 2]))
+        competing.pop(heap, base, count)
+        plain_competing.pop(plain, 0, count)
     assert given_back == sorted(rows)
 
 
-def test_successors_are_the_predecessors_turned_round():
-    program = random_program(3, 40)
-    timed = scheduling.schedule(program)
-    found = timed.dependences
-    lists = np.zeros(2 * len(program) + 1 + found.predecessor.size, np.uint32)
-    lineup.turn(found.start, found.predecessor, found.kind, found.gate, lists)
-    start = lists[: len(program) + 1].tolist()
-    turned = [[(e >> 4, e & 3, e >> 2 & 3) for e in lists[a:b].tolist()] for a, b in pairwise(start)]
-    columns = (found.start, found.predecessor, found.kind, found.gate)
-    assert turned == plain.turn(*(column.tolist() for column in columns))
+@given(st.sets(st.integers(0, 5000), min_size=1, max_size=60), st.integers(0, 3), st.data())
+def test_a_set_of_places_gives_back_the_smallest(places: set[int], words: int, data: st.DataObject):
+    summary = words + 5000 // 32 + 1
+    marks, plain = np.zeros(summary + 5, np.int64), []
+    for place in data.draw(st.permutations(sorted(places))):
+        competing.mark(marks, words, summary, place)
+        plain_competing.mark(plain, place)
+    low = 0
+    for _ in places:
+        place = competing.take(marks, words, summary, low)
+        assert place == plain_competing.take(plain)
+        low = int(place) >> 10
+    assert not marks.any()
 
 
-def test_more_kinds_of_instructions_than_the_loop_can_tell_apart_are_over_capacity(monkeypatch):
-    monkeypatch.setattr(jit, "FORMS", 1)
-    with pytest.raises(CapacityError, match="kinds of instructions"):
-        scheduling.schedule(random_program(3, 40))
+def state(timed: Schedule) -> scheduling.State:
+    return scheduling._state(timed.program, timed.placement, timed.dependences, timed.options)
+
+
+def waiting(times: list[int], i: int) -> Iterator[int]:
+    """Who waits for an instruction, the last that came first."""
+    next_ = ~times[i * columns.TIMES + columns.DONE] & columns.LOWER
+    while next_:
+        yield next_ - 1
+        next_ = times[(next_ - 1) * columns.TIMES + columns.WAIT] & columns.LOWER
+
+
+@given(seed=st.integers(0, 10**9), length=st.integers(1, 60), window=st.sampled_from((1, 4, compiler.UNBOUNDED)))
+def test_what_stands_in_a_window_waits_for_its_last_predecessor(seed: int, length: int, window: int):
+    timed = scheduling.schedule(random_program(seed, length), Options(windows=(window,) * QUEUES))
+    found, expected, heads = timed.dependences, {}, [0] * QUEUES
+    for i, engine in enumerate(compiler.engines(timed.program).tolist()):
+        heads[engine] += 1
+        if heads[engine] <= window and found.start[i] < found.start[i + 1]:
+            naive.join(expected, i, int(found.predecessor[found.start[i + 1] - 1]))
+    times = state(timed).times.tolist()
+    assert {i: list(waiting(times, i)) for i in range(len(timed.program))} == {
+        i: expected.get(i, []) for i in range(len(timed.program))
+    }
 
 
 @given(seed=st.integers(0, 10**9), length=st.integers(1, 60), cores=st.integers(1, 2))
 def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed: int, length: int, cores: int):
     timed = scheduling.schedule(random_program(seed, length, cores=cores))
     program, placement = timed.program, timed.placement
-    state = scheduling._state(program, placement, timed.dependences, timed.options)
+    lined = state(timed)
     queue = (program.core.astype(np.int64) * QUEUES + compiler.engines(program)).tolist()
-    bounds = [(row[jit.Q_BASE], row[jit.Q_BASE] + row[jit.Q_LENGTH]) for row in state.queues.tolist()]
-    assert [state.lists[a:b].tolist() for a, b in bounds] == plain.line_up(queue, len(state.queues))
-    assert (state.times[:, jit.FREED] & jit.QUEUE).tolist() == queue
-    assert [state.lists[bounds[q][0] + ~place] for q, place in zip(queue, state.times[:, jit.START].tolist())] == list(
-        range(len(program))
-    )
+    queues = lined.queues.reshape(-1, columns.Q_COLUMNS).tolist()
+    bounds = [(row[columns.Q_BASE], row[columns.Q_BASE] + row[columns.Q_LENGTH]) for row in queues]
+    assert [lined.places[a:b].tolist() for a, b in bounds] == plain.line_up(queue, len(queues))
+    rows = lined.times.reshape(-1, columns.TIMES)
+    assert (~rows[:, columns.START] >> columns.UPPER).tolist() == queue
+    assert [
+        int(lined.places[bounds[q][0] + place])
+        for q, place in zip(queue, (~rows[:, columns.DONE] >> columns.UPPER).tolist())
+    ] == list(range(len(program)))
     forms = [program.forms[number] for number in program.form.tolist()]
     moves = [i for i, form in enumerate(forms) if form.dma]
     assert timed.transfers.instruction.tolist() == moves
-    assert (state.times[:, jit.FREED] >> jit.FORM & jit.FORMS).tolist() == program.form.tolist()
-    assert (state.times[moves, jit.FREED] >> jit.TRANSFER).tolist() == list(range(len(moves)))
+    row_of = {i: 2 * row + 1 for row, i in enumerate(moves)}
+    assert (rows[:, columns.WAIT] >> columns.UPPER).tolist() == [
+        row_of.get(i, 2 * number) for i, number in enumerate(program.form.tolist())
+    ]
     sides, used = [], []
     for i in moves:
         side = scheduling._chip_operand(forms[i])
@@ -172,6 +202,13 @@ def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed:
         used.append(forms[i].dma.engines)
     engines = int(program.device["dma_engines_nc"])
     assert timed.transfers.first_engine.tolist() == plain.spread(sides, used, 128 // engines, engines)
+
+
+def test_instructions_are_counted_by_core_and_form():
+    program = random_program(5, 60, cores=2)
+    used = np.zeros((2, len(program.forms)), np.int64)
+    lineup.count(program.form.view(np.uint32), program.core.view(np.uint16), used)
+    assert used.tolist() == plain.count(program.core.tolist(), program.form.tolist(), 2, len(program.forms))
 
 
 # -- what the times mean -----------------------------------------------------------------------------

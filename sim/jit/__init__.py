@@ -44,7 +44,8 @@ class Loop:
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._stays_plain(arguments[0]):
+        first = arguments[0]
+        if self._stays_plain(first[0] if hasattr(first, "_fields") else first):
             return self.plain(*map(_indexed, arguments))
         return self.compiled(*arguments)
 
@@ -85,14 +86,17 @@ class Loop:
 def njit(small: int = 0, **options: Any) -> Callable[[FunctionType], Loop]:
     """Make a function a loop.
 
-    small   : elements of the first argument up to which it runs as Python, until it is compiled for another call
+    small   : elements of the first argument, or of its first array if it is a named tuple, up to which it runs as
+              Python, until it is compiled for another call
     options : numba's
     """
     return lambda function: Loop(function, small, options)
 
 
 def _indexed(argument: Any) -> Any:
-    """An array as what Python reads one element of in the least time."""
+    """An array, or each of a named tuple, as what Python reads one element of in the least time."""
+    if hasattr(argument, "_fields"):
+        return argument._make(map(_indexed, argument))
     if isinstance(argument, np.ndarray) and argument.ndim and argument.size and argument.dtype.kind in "iu":
         return memoryview(argument)
     return argument

@@ -1,103 +1,96 @@
-"""What the event loop starts from: who stands where in which queue, who follows whom, as scalar loops.
+"""What the event loop starts from: who stands in the windows of the queues and who follows, on which DMA engines.
 
-The tables are those of `sim.jit.schedule`.
+The tables are described in `sim.jit.columns`.
 """
 
 from sim.jit import njit
-from sim.jit.schedule import (
+from sim.jit.columns import (
     DONE,
+    F_COLUMNS,
     F_DMA,
     F_ENGINES,
     F_SIDE,
     F_STREAM,
-    FORM,
-    FORMS,
-    FREED,
     LINK,
     NONE,
     Q_BASE,
-    Q_CORE,
+    Q_COLUMNS,
+    Q_FRONT,
     Q_LENGTH,
+    Q_WINDOW,
     START,
+    T_COLUMNS,
     T_CORE,
     T_ENGINE,
     T_INSTRUCTION,
-    TRANSFER,
+    T_START,
+    TIMES,
+    UPPER,
+    WAIT,
 )
+from sim.jit.schedule import enter, join
 
 
 @njit(cache=True, small=2000)
-def line_up(form, core, start, times, lists, queues, forms, transfers):
-    """Put every instruction at its place, and every transfer on its row.
+def count(form, core, used):
+    """Fill used[core, form] with how many instructions there are of it.
 
-    form  : int32[n]; core: int16[n]; start: int64[n + 1], CSR of the predecessors
-    times, lists, queues, transfers : zeros at the call
+    form : uint32[n]; core: uint16[n]; used: zeros at the call
     """
-    streams = 0
-    for q in range(queues.shape[0]):
-        streams += 1 if queues[q, Q_CORE] == 0 else 0
     for i in range(len(form)):
-        queues[core[i] * streams + forms[form[i], F_STREAM], Q_LENGTH] += 1
-    base = len(form) + 1
-    for q in range(queues.shape[0]):
-        queues[q, Q_BASE] = base
-        base += queues[q, Q_LENGTH]
-        queues[q, Q_LENGTH] = 0
+        used[core[i], form[i]] += 1
+
+
+@njit(cache=True, small=10000, _nrt=False)
+def line_up(s, core, streams):
+    """Give instructions their places, those in the windows a predecessor to wait for, and transfers their rows.
+
+    s       : sim.schedule.State, where nothing has happened yet
+    core    : uint16[n]
+    streams : queues of a core
+    """
+    times, queues, forms, transfers = s.times, s.queues, s.forms, s.transfers
     t = 0
-    for i in range(len(form)):
-        row = form[i] + 0
-        q = core[i] * streams + forms[row, F_STREAM]
-        place = queues[q, Q_LENGTH]
-        queues[q, Q_LENGTH] = place + 1
-        lists[queues[q, Q_BASE] + place] = i
-        times[i, LINK] = NONE
-        times[i, START] = ~place
-        times[i, FREED] = q + (row << FORM)
-        times[i, DONE] = start[i + 1] - start[i]
-        if forms[row, F_DMA]:
-            times[i, FREED] += t << TRANSFER
-            transfers[T_INSTRUCTION, t] = i
-            transfers[T_CORE, t] = core[i]
-            t += 1
-
-
-@njit(cache=True, small=2000)
-def turn(start, predecessor, kind, gate, lists):
-    """Turn predecessors into successors: where those of each instruction begin, and they themselves.
-
-    start : int64[n + 1], predecessor: int32[e], CSR; kind, gate: int8[e]; the first n + 1 of `lists` are 0 at the call
-    """
-    n = len(start) - 1
-    for e in range(len(predecessor)):
-        lists[predecessor[e]] += 1
-    lists[0] += 2 * n + 1
-    for i in range(n):
-        lists[i + 1] += lists[i]
-    for i in range(n - 1, -1, -1):
-        for e in range(start[i + 1] - 1, start[i] - 1, -1):
-            j = predecessor[e]
-            at = lists[j] - 1
-            lists[j] = at
-            lists[at] = i * 16 + int(kind[e]) + 4 * int(gate[e])
+    for i in range(len(core)):
+        own, number, form = TIMES * i, s.form[i] + 0, F_COLUMNS * s.form[i]
+        stream, last = core[i] * streams + forms[form + F_STREAM], s.start[i + 1]
+        queue = Q_COLUMNS * stream
+        place = queues[queue + Q_LENGTH]
+        queues[queue + Q_LENGTH] = place + 1
+        s.places[queues[queue + Q_BASE] + place] = i
+        row = T_COLUMNS * t
+        # Whatever is no DMA writes into the row of the next one: sooner than a branch that is hard to foresee.
+        transfers[row + T_INSTRUCTION], transfers[row + T_CORE], transfers[row + T_START] = i, core[i], number
+        kept = 2 * t + 1 if forms[form + F_DMA] else 2 * number
+        t += forms[form + F_DMA]
+        times[own + START] = ~((stream << UPPER) + last)
+        times[own + DONE] = min(times[own + DONE], -1) - (place << UPPER)
+        times[own + WAIT] = kept << UPPER
+        times[own + LINK] = NONE
+        if place < queues[queue + Q_WINDOW]:
+            queues[queue + Q_FRONT] = place + 1
+            if s.start[i] < last:
+                join(times, i, s.predecessor[last - 1] + 0)
+            else:
+                enter(s, i, 0)
 
 
 @njit(cache=True, small=18000)
-def spread(operands, operand_start, partition, pitch, forms, times, transfers, share, available):
+def spread(operands, operand_start, partition, pitch, forms, transfers, share, available):
     """Fill the DMA engine of each transfer's first partition; those between HBM and HBM take the engines in turn.
 
     operands  : int64[m, 3]; operand_start: int64[n + 1]; partition, pitch: int64[storages]
     share     : partitions that one of the `available` engines serves
     """
-    turn_ = 0
-    for t in range(transfers.shape[1]):
-        i = transfers[T_INSTRUCTION, t]
-        row = times[i, FREED] >> FORM & FORMS
-        side = forms[row, F_SIDE]
+    turn = 0
+    for t in range(0, len(transfers) - T_COLUMNS, T_COLUMNS):
+        form = F_COLUMNS * transfers[t + T_START]
+        side = forms[form + F_SIDE]
         if side < 0:
-            first = turn_
-            turn_ = (turn_ + forms[row, F_ENGINES]) % available
+            first = turn
+            turn = (turn + forms[form + F_ENGINES]) % available
         else:
-            operand = operand_start[i] + side
+            operand = operand_start[transfers[t + T_INSTRUCTION]] + side
             storage, offset = operands[operand, 0], operands[operand, 1]
             first = partition[storage] + 0
             if offset >= pitch[storage]:
@@ -105,4 +98,4 @@ def spread(operands, operand_start, partition, pitch, forms, times, transfers, s
             first //= share
         while first >= available:
             first -= available
-        transfers[T_ENGINE, t] = first
+        transfers[t + T_ENGINE] = first

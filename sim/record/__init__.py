@@ -64,12 +64,7 @@ def _edges(timed: Schedule, rows: Rows, lead: int) -> Edges:
 
 def _released(timed: Schedule, lead: int) -> np.ndarray:
     """When each dependence let its waiter go."""
-    from sim.jit.dependences import ISSUE, SAME
-
-    found, device = timed.dependences, timed.program.device
-    seen = np.where(found.gate == SAME, picoseconds(device["sem.same"]), picoseconds(device["sem.wake"]))
-    first = found.predecessor
-    return np.where(found.gate == ISSUE, timed.freed[first], timed.done[first] + seen) + lead
+    return timed.released + lead
 
 
 def _semaphores(timed: Schedule, lead: int) -> SemaphoreUpdates:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 
+def count(core: list[int], form: list[int], cores: int, forms: int) -> list[list[int]]:
+    """How many instructions there are of each core and form."""
+    pairs = list(zip(core, form, strict=True))
+    return [[pairs.count((c, f)) for f in range(forms)] for c in range(cores)]
+
+
 def line_up(queue: list[int], queues: int) -> list[list[int]]:
     """The instructions of each queue, in program order."""
     return [[i for i, own in enumerate(queue) if own == q] for q in range(queues)]
-
-
-def turn(
-    start: list[int], predecessor: list[int], kind: list[int], gate: list[int]
-) -> list[list[tuple[int, int, int]]]:
-    """(waiter, kind, gate) of all successors of each instruction."""
-    found: list[list[tuple[int, int, int]]] = [[] for _ in start[1:]]
-    for waiter in range(len(start) - 1):
-        for e in range(start[waiter], start[waiter + 1]):
-            found[predecessor[e]].append((waiter, kind[e], gate[e]))
-    return found
 
 
 def spread(sides: list[tuple[int, int, int] | None], used: list[int], share: int, available: int) -> list[int]:

@@ -6,96 +6,24 @@ derived from it each time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-FLOW, ANTI, OUTPUT, ORDER = range(4)
-COMPLETION, SAME, ISSUE = range(3)
-NONE, ENGINE, OPERAND, DMA, BUFFER, PORT, TABLE, QUEUE, BANDWIDTH, TRIGGER = range(10)
-
-
-@dataclass
-class Transfer:
-    dispatch: int
-    notify: int
-    service: int
-    hbm: int
-    engines: list[int]
-
-
-@dataclass
-class Item:
-    """An instruction: what it costs, and (predecessor, kind, gate) of all that it waits for."""
-
-    queue: int
-    core: int
-    occupancy: int
-    latency: int
-    cold_occupancy: int
-    cold_latency: int
-    table: int
-    ports: int
-    clocked: bool
-    waits: list[tuple[int, int, int]]
-    dma: Transfer | None = None
-
-
-@dataclass
-class Figures:
-    wake: int
-    same: int
-    table_load: int
-    window: int
-    up: int
-    down: int
-    phase: int
-
-
-@dataclass
-class Done:
-    """What is known of an instruction that has issued."""
-
-    start: int
-    freed: int
-    done: int | None
-    idle: int
-    ready: int
-    wait: int = 0
-    cause: int = NONE
-    bind: int = -1
-
-
-@dataclass
-class Moved:
-    arrival: int
-    start: int
-    end: int
-    wait: int
-    cause: int
-    packets: list[tuple[int, int]]
-
-
-@dataclass
-class Machine:
-    items: list[Item]
-    windows: list[int]
-    figures: Figures
-    issued: dict[int, Done] = field(default_factory=dict)
-    order: list[int] = field(default_factory=list)
-    moved: dict[int, Moved] = field(default_factory=dict)
-    busy: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    ports: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """(core, port, instruction, until)"""
-    loads: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    """(instruction, start, wait, cause, bind)"""
-
-
-def push(heap: list, base: int, count: int, key: int, value: int) -> None:
-    """A sorted list is a heap."""
-    heap[base : base + count + 1] = sorted([*heap[base : base + count], (key, value)])
-
-
-def pop(heap: list, base: int, count: int) -> None:
-    heap[base : base + count - 1] = sorted(heap[base : base + count])[1:]
+from tests.naive.machine import (
+    BANDWIDTH,
+    BUFFER,
+    DMA,
+    ENGINE,
+    FLOW,
+    ISSUE,
+    NONE,
+    OPERAND,
+    ORDER,
+    QUEUE,
+    SAME,
+    TRIGGER,
+    Done,
+    Machine,
+    Moved,
+)
+from tests.naive.sharing import advance_clock, load_tables, serve, take_ports, work
 
 
 def release(machine: Machine, predecessor: int, gate: int) -> int | None:
@@ -118,6 +46,11 @@ def ready(machine: Machine, i: int) -> tuple[int, int, int, int] | None:
     latest = max((found[0] for found in times), default=0)
     bound = [found[1:] for found in times if found[0] == latest]
     return (latest, *min(bound)) if latest > 0 else (0, -1, -1, -1)
+
+
+def join(waiting: dict[int, list[int]], i: int, p: int) -> None:
+    """Who waits for whom, the last that came first."""
+    waiting.setdefault(p, []).insert(0, i)
 
 
 def slide(machine: Machine, queue: int) -> list[int]:
@@ -165,52 +98,6 @@ def explain(machine: Machine, i: int, time: int) -> tuple[int, int, int]:
     return max(0, time - idle), cause, bind
 
 
-def advance_clock(machine: Machine, core: int, time: int) -> list[tuple[int, int]]:
-    """(time, warm) at every change by a time, from the busy intervals so far."""
-    figures, spans = machine.figures, machine.busy.get(core, [])
-    changes, warm = [], 0
-    low, high = -figures.phase % figures.window - figures.window, -figures.phase % figures.window
-    if high == 0:
-        low, high = 0, figures.window
-    while high <= time:
-        share = sum(max(0, min(end, high) - max(start, low)) for start, end in spans)
-        now = int(share >= (figures.down if warm else figures.up))
-        if now != warm:
-            changes.append((high, now))
-        warm, low, high = now, high, high + figures.window
-    return changes
-
-
-def work(machine: Machine, core: int, start: int, end: int) -> None:
-    machine.busy.setdefault(core, []).append((start, end))
-
-
-def load_tables(machine: Machine, i: int, begin: int, entry: Done) -> int:
-    """When the tables of an instruction are there; notes the load."""
-    item = machine.items[i]
-    loaded = [machine.items[j].table for j in machine.order if machine.items[j].core == item.core]
-    current = next((table for table in reversed(loaded) if table >= 0), -1)
-    if item.table in (-1, current):
-        return begin
-    if current < 0:
-        machine.loads.append((i, -1, 0, NONE, -1))
-        return begin
-    machine.loads.append((i, begin, entry.wait, entry.cause, entry.bind))
-    entry.wait, entry.cause, entry.bind = 0, TABLE, -1
-    return begin + machine.figures.table_load
-
-
-def take_ports(machine: Machine, i: int, begin: int, entry: Done) -> int:
-    """When the ports of an instruction are free of other queues; of two the later binds, of equals the first."""
-    item, start = machine.items[i], begin
-    for port in range(2):
-        held = [hold for hold in machine.ports if hold[:2] == (item.core, port)]
-        if item.ports >> port & 1 and held and held[-1][3] > start:
-            start, entry.cause, entry.bind = held[-1][3], PORT, held[-1][2]
-    entry.wait += start - begin
-    return start
-
-
 def issue(machine: Machine, i: int, time: int) -> None:
     item = machine.items[i]
     entry = Done(0, 0, None, 0, ready(machine, i)[0], *explain(machine, i, time))
@@ -236,16 +123,7 @@ def arrive(machine: Machine, i: int, time: int) -> None:
     """First come, first served on each DMA engine; HBM serves one transfer after the other."""
     item = machine.items[i]
     dma, same = item.dma, [j for j in machine.moved if machine.items[j].core == item.core]
-    packets = []
-    for engine in dma.engines:
-        ends = [
-            packet[1]
-            for j in same
-            for other, packet in zip(machine.items[j].dma.engines, machine.moved[j].packets, strict=True)
-            if other == engine
-        ]
-        start = max([time, *ends])
-        packets.append((start, start + dma.service))
+    packets = serve(machine, i, time)
     end = served = max(time, *(packet[1] for packet in packets))
     if dma.hbm:
         taken = 0
