@@ -16,7 +16,7 @@ from sim.allocation import Placement
 from sim.compiler import Options, residency
 from sim.dependences import QUEUES, Dependences
 from sim.engines import laws
-from sim.errors import InputError
+from sim.errors import CapacityError, InputError
 from sim.memory import PARTITIONS
 from sim.program import Cost, Form, Program
 from sim.spec import Device
@@ -166,7 +166,7 @@ class State(NamedTuple):
     predecessor: np.ndarray
     """uint32[e]"""
     code: np.ndarray
-    """uint8[e]: kind + 4 * gate"""
+    """uint8[e]: kind, and from `GATE` on the gate"""
     queues: np.ndarray
     """int64[queues * columns]"""
     places: np.ndarray
@@ -190,6 +190,11 @@ class State(NamedTuple):
 def _state(program: Program, placement: Placement, found: Dependences, options: Options) -> State:
     from sim.jit import columns, lineup
 
+    if found.predecessor.size > columns.LOWER:
+        raise CapacityError(
+            f"{found.predecessor.size} dependences: at most {columns.LOWER} are timed",
+            remedy="time a part of the kernel, or a loop with sim.repeat",
+        )
     n, forms, shared = len(program), _form_table(program), _shared(program)
     form, core = program.form.view(np.uint32), program.core.view(np.uint16)
     used = np.zeros((int(core.max(initial=0)) + 1, len(forms)), np.int64)
@@ -205,7 +210,7 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
         form=form,
         start=found.start,
         predecessor=found.predecessor.view(np.uint32),
-        code=(found.gate << 2 | found.kind).view(np.uint8),
+        code=(found.gate * (1 << columns.GATE) + found.kind).view(np.uint8),
         queues=queues,
         places=np.zeros(n, np.uint32),
         marks=np.zeros(marks, np.int64),
@@ -217,10 +222,17 @@ def _state(program: Program, placement: Placement, found: Dependences, options: 
         log=np.zeros((changes + 2 * len(used), columns.L_COLUMNS), np.int64),
     )
     lineup.line_up(state, core, QUEUES)
+    _spread(program, placement, state)
+    return state
+
+
+def _spread(program: Program, placement: Placement, state: State) -> None:
+    """Find the DMA engines of all transfers."""
+    from sim.jit import lineup
+
     engines, places = int(program.device["dma_engines_nc"]), (placement.partition, placement.columns.pitch)
     operands, start = np.ascontiguousarray(program.operands), program.operand_start
     lineup.spread(operands, start, *places, state.forms, state.transfers, PARTITIONS // engines, engines)
-    return state
 
 
 def _shared(program: Program) -> np.ndarray:

@@ -14,7 +14,7 @@ from sim import compiler
 from sim import schedule as scheduling
 from sim.compiler import Options
 from sim.dependences import QUEUES
-from sim.errors import InputError
+from sim.errors import CapacityError, InputError
 from sim.jit import columns, competing, lineup
 from sim.packets import packets
 from sim.program import Program, Role
@@ -202,6 +202,12 @@ def test_instructions_stand_in_their_queues_and_transfers_on_their_engines(seed:
         used.append(forms[i].dma.engines)
     engines = int(program.device["dma_engines_nc"])
     assert timed.transfers.first_engine.tolist() == plain.spread(sides, used, 128 // engines, engines)
+
+
+def test_more_dependences_than_the_loop_can_number_are_over_capacity(monkeypatch):
+    monkeypatch.setattr(columns, "LOWER", 1)
+    with pytest.raises(CapacityError, match="dependences"):
+        scheduling.schedule(random_program(3, 40))
 
 
 def test_instructions_are_counted_by_core_and_form():

@@ -146,7 +146,9 @@ ORDERED = 13
 """Whether something may wait for the issue of a DMA."""
 SHARED = 14
 
-# Gates and kinds of an edge.
+# Gates and kinds of an edge, and where in its code they are.
+GATE = 2
+KIND = (1 << GATE) - 1
 GATE_ISSUE = 2
 KIND_FLOW = 0
 KIND_ORDER = 3

@@ -37,8 +37,10 @@ from sim.jit.columns import (
     F_TABLE,
     FAR,
     FREED,
+    GATE,
     GATE_ISSUE,
     ISSUED,
+    KIND,
     KIND_FLOW,
     KIND_ORDER,
     LINK,
@@ -122,7 +124,7 @@ def ask(s, i):
     stands, ready, link = ~times[own + START], times[own + FREED], times[own + LINK]
     e, missing = stands & LOWER, False
     while e > first:
-        p, gate = s.predecessor[e - 1] + 0, s.code[e - 1] >> 2
+        p, gate = s.predecessor[e - 1] + 0, s.code[e - 1] >> GATE
         done = times[TIMES * p + DONE]
         if done < 0 and (gate != GATE_ISSUE or times[TIMES * p + START] < 0):
             join(times, i, p)
@@ -177,7 +179,7 @@ def explain(s, queue, i, time):
     times, queues, own = s.times, s.queues, TIMES * i
     if time > queues[queue + Q_FREE]:
         bind, edge = times[own + LINK] & LOWER, times[own + LINK] >> UPPER
-        kind, gate = s.code[edge] & 3, s.code[edge] >> 2
+        kind, gate = s.code[edge] & KIND, s.code[edge] >> GATE
         if kind != KIND_FLOW and kind != KIND_ORDER:
             cause = WAIT_BUFFER
         else:

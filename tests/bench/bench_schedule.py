@@ -127,6 +127,10 @@ def test_time(program: Program, benchmark) -> None:
     timed = benchmark.pedantic(scheduling.time, (renamed, placed, found, OPTIONS), rounds=5, warmup_rounds=1)
     assert len(timed.start) == len(program)
     benchmark.extra_info["instructions_per_s"] = round(len(program) / benchmark.stats.stats.min)
+    state = scheduling._state(renamed, placed, found, OPTIONS)
+    kept = state.times, state.places, state.marks, state.queues, state.forms, state.cores, state.shared
+    benchmark.extra_info["bytes_per_instruction"] = round(sum(table.nbytes for table in kept) / len(program), 2)
+    benchmark.extra_info["bytes_per_dma"] = state.transfers.nbytes // (len(timed.transfers.turn) + 1)
 
 
 def test_record(program: Program, benchmark) -> None:
