@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -37,11 +38,16 @@ def _nested(depth: int) -> bytes:
 
 NESTED_OBJECT = rb"\{(?:" + _nested(_NESTING) + rb")*+\}"
 NESTED_LIST = rb"\[(?:" + _nested(_NESTING) + rb")*+\]"
-_EVENT = re.compile(NESTED_OBJECT)
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _GAP = re.compile(rb"[\s,]*+")
 _NEXT = re.compile(rb",\s*(?=\{)")
 _NUMBER = re.compile(rb'"?(-?\d{1,30})(?:\.(\d{1,6}))?"?')
+
+
+@cache
+def _object() -> re.Pattern[bytes]:
+    """What matches an event; that takes a while to compile, and not all who load this read a Chrome trace."""
+    return re.compile(NESTED_OBJECT)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -76,7 +82,7 @@ def events(data: bytes, path: str, receipt: Receipt) -> Iterator[Event | Plain]:
     at = found.end() if found else data.index(b"[") + 1
     run: list[tuple[int, int]] = []
     damage = 0
-    quick = Quick(data)
+    quick, match = Quick(data), _object().match
     while True:
         if plain := quick.take(at):
             yield from _decode(data, run, receipt)
@@ -88,7 +94,7 @@ def events(data: bytes, path: str, receipt: Receipt) -> Iterator[Event | Plain]:
         at = _GAP.match(data, at).end()
         if data[at : at + 1] == b"]":
             break
-        whole = _EVENT.match(data, at, at + _WINDOW)
+        whole = match(data, at, at + _WINDOW)
         if whole is not None:
             run.append(whole.span())
             at = whole.end()
