@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from sim.trace import Trace
 from tests.naive import chrome as plain
+from tests.naive import texts as plain_texts
 from trnprof.jit import chrome as compiled
+from trnprof.jit import texts as compiled_texts
 from trnprof.readers import chrome, chrome_plain
 
 SCALARS = (
@@ -61,9 +64,9 @@ def told(trace: Trace) -> list:
 
 def both(data: bytes, monkeypatch) -> tuple[Trace, Trace]:
     monkeypatch.setattr(chrome_plain, "LARGE", 1 << 60)
-    slow = chrome.read(data, "trace.json")
+    slow = chrome.read(io.BytesIO(data).read, "trace.json")
     monkeypatch.setattr(chrome_plain, "LARGE", 0)
-    return slow, chrome.read(data, "trace.json")
+    return slow, chrome.read(io.BytesIO(data).read, "trace.json")
 
 
 @settings(max_examples=150, deadline=None)
@@ -129,19 +132,22 @@ def test_compiled_and_plain_agree(parts):
 
 
 @pytest.mark.jit
-def test_numbering_agrees_with_its_plain_twin():
-    data = np.frombuffer(b"abcabcabdx", np.uint8)
-    low, high = np.array([0, 3, 6, 9, 2, 0]), np.array([3, 6, 9, 10, 3, 0])
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([b"", b"a", b"abc", b"abd", b"x" * 9, b"x" * 8 + b"y", b"0123456"]), min_size=1))
+def test_numbering_agrees_with_its_plain_twin(parts):
+    source = np.frombuffer(b"".join(parts) or b"-", np.uint8)
+    ends = np.cumsum([len(part) for part in parts])
+    begins = np.concatenate(([0], ends[:-1]))
     results = []
-    for module in (compiled, plain):
-        slots, places, codes = np.full(16, -1), np.zeros((8, 2), np.int64), np.zeros(6, np.int64)
-        known = module.intern(data, low, high, slots, places, 0, codes)
-        if module is plain:
-            slots[:known] = np.arange(known)
-        sought, found = np.frombuffer(b"abdzx", np.uint8), np.zeros(3, np.int64)
-        module.look_up(data, slots, places, sought, np.array([0, 3, 4, 5]), found)
-        sizes = places[:known, 1] - places[:known, 0]
-        out = np.zeros(int(sizes.sum()), np.uint8)
-        module.gather(data, places[:known], np.concatenate(([0], np.cumsum(sizes))), out)
-        results.append((known, places.tolist(), codes.tolist(), found.tolist(), out.tolist()))
+    for module in (compiled_texts, plain_texts):
+        slots, codes = np.full(8, -1), np.zeros(len(parts), np.int64)
+        data, offsets = np.zeros(512, np.uint8), np.zeros(len(parts) + 2, np.int64)
+        half = len(parts) // 2
+        known = module.intern(source, begins[:half], ends[:half], slots, data, offsets, 0, codes[:half])
+        wider = np.full(64 * len(parts), -1)
+        module.spread(slots, wider)
+        known = module.intern(source, begins[half:], ends[half:], wider, data, offsets, known, codes[half:])
+        sought, found = np.frombuffer(b"abdzabcx", np.uint8), np.zeros(3, np.int64)
+        module.look_up(wider, data, offsets[: known + 1], sought, np.array([0, 3, 4, 7]), found)
+        results.append((known, codes.tolist(), found.tolist(), data.tolist(), offsets[: known + 1].tolist()))
     assert results[0] == results[1]

@@ -108,23 +108,3 @@ def twice(value):
 
 def no_exponent(value):
     return not any(re.search(r"[eE]", word) for word in re.findall(r"-?\d[\d.eE+-]*", re.sub(TEXT, "", value)))
-
-
-def intern(data, low, high, slots, places, known, codes):
-    numbers = {data[a:b].tobytes(): k for k, (a, b) in enumerate(places[:known].tolist())}
-    for k, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        codes[k] = numbers.setdefault(data[a:b].tobytes(), len(numbers))
-        places[codes[k]] = places[codes[k]] if codes[k] < known else (a, b)
-        known = max(known, int(codes[k]) + 1)
-    return known
-
-
-def look_up(data, slots, places, sought, offsets, codes):
-    numbers = {data[a:b].tobytes(): k for k, (a, b) in enumerate(places.tolist()) if k in set(slots.tolist())}
-    for k in range(len(offsets) - 1):
-        codes[k] = numbers.get(sought[offsets[k] : offsets[k + 1]].tobytes(), -1)
-
-
-def gather(data, places, offsets, out):
-    for k, (a, b) in enumerate(places.tolist()):
-        out[offsets[k] : offsets[k + 1]] = data[a:b]

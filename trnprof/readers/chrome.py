@@ -39,12 +39,15 @@ class _Open:
     event: Event
 
 
-def read(data: bytes, path: str) -> Trace:
-    """The trace of a Chrome trace file; `path` is for messages."""
+def read(read: Callable[[int], bytes], path: str) -> Trace:
+    """The trace of a Chrome trace file.
+
+    read : gives the next bytes of the file, at most so many, none at its end;  path : for messages
+    """
     receipt = Receipt()
     reader = _Reader(Timeline(receipt))
     timed: list[tuple[int, Event]] = []
-    for event in events(data, path, receipt):
+    for event in events(read, path, receipt):
         if isinstance(event, Plain):
             receipt.show(EVENTS, len(event.rows))
             reader.plain(event)

@@ -46,7 +46,7 @@ def read_file(path: Path, columns: Mapping[str, str] | None = None) -> Trace:
         if columns is not None or head.lstrip()[:1] not in (b"{", b"["):
             return _read_text(path, source, head, columns)
         if is_chrome(head):
-            return chrome.read(source.rest(), str(path))
+            return chrome.read(source.read, str(path))
         for module in (tables, summaries):
             if module.is_json(head):
                 return module.read_json(source.rest(), str(path))
@@ -56,7 +56,7 @@ def read_file(path: Path, columns: Mapping[str, str] | None = None) -> Trace:
             if not _lists_events(path):
                 raise
     with unpack.opened(path) as source:
-        return chrome.read(source.rest(), str(path))
+        return chrome.read(source.read, str(path))
 
 
 def _refuse(head: bytes, path: Path) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from sim.errors import InputError
 from sim.texts import packed
 from sim.trace import NONE, Counters, EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, validate
-from trnprof.readers.chrome_plain import Texts
 from trnprof.readers.clock import LIMIT_PS
+from trnprof.readers.interned import Texts
 from trnprof.readers.receipt import Receipt, total
 
 BETWEEN = " / "
@@ -85,10 +85,10 @@ class Timeline:
             self._widen()
             start, end = start.astype(object), end.astype(object)
         for name, values in codes.items():
-            getattr(self, f"_{name}").frombytes(values.astype(np.int32).tobytes())
+            getattr(self, f"_{name}").frombytes(values.astype(np.int32).view(np.uint8))
         for mine, times in ((self._start, start - origin), (self._end, end - origin)):
             if isinstance(mine, array):
-                mine.frombytes(times.tobytes())
+                mine.frombytes(times.view(np.uint8))
             else:
                 mine.extend(times.tolist())
 
@@ -96,17 +96,16 @@ class Timeline:
         """All texts; those of `block` after the others, unless they are among these."""
         if self.block is None:
             return self.strings
+        block, self.block = self.block, None
         shift = len(self.strings)
-        table = self.block.after(*packed(self.strings))
-        args = np.array(self._args, np.int32)
-        place = np.arange(shift, shift + self.block.known, dtype=np.int32)
+        args = np.frombuffer(self._args, np.int32)
+        place = np.arange(shift, shift + block.known, dtype=np.int32)
         given = np.unique(args[args >= 0])
-        twins = self.block.known_as(*packed(self.strings[code] or "" for code in given.tolist()))
+        twins = block.known_as(*packed(self.strings[code] or "" for code in given.tolist()))
         place[twins[twins >= 0]] = given[twins >= 0]
         late = args < NONE
         args[late] = place[-2 - args[late]]
-        self._args = array("i", args.tobytes())
-        return table
+        return block.after(*packed(self.strings))
 
     def span(self, row: int, start: int, end: int) -> None:
         """Set both ends of a slice."""
