@@ -15,7 +15,7 @@ from tests.naive import chrome as plain
 from tests.naive import texts as plain_texts
 from trnprof.jit import chrome as compiled
 from trnprof.jit import texts as compiled_texts
-from trnprof.readers import chrome, chrome_plain
+from trnprof.readers import chrome, chrome_events, chrome_plain
 
 SCALARS = (
     '"a"', '"MATMUL 1"', '"\\u00b5"', '"µ"', '"a\\"b"', '""', "0", "12", "-3", "-0", "007", "1.5", "0.000001", "1e3",
@@ -112,6 +112,27 @@ def test_threads_that_continue_others_share_their_track(monkeypatch):
     moved = '{"ph":"M","pid":1,"tid":2,"name":"lane_of","args":{"tid":5}}'
     slow, quick = both(f"[{moved},{EVENT},{EVENT.replace('2,', '3,', 1)}]".encode(), monkeypatch)
     assert told(quick) == told(slow)
+
+
+BROKEN = ('{"ph":"X" "pid":1}', "{]", '{"ph":"X","args":{', "nul", '{"ph":"I","pid":1,"tid":2,"ts":3,"name":"b"}')
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    parts=st.lists(st.one_of(events(), st.sampled_from(BROKEN)), min_size=1, max_size=30),
+    gap=st.sampled_from([",", " ,\n", "," + 70 * " "]),
+    head=st.sampled_from(["[", " \n[", '{"otherData":{"a":[1]},"traceEvents" : [']),
+    step=st.integers(1, 700),
+)
+def test_a_file_read_a_little_at_a_time_is_the_file(parts, gap, head, step):
+    data = (head + gap.join([EVENT, *parts]) + "]").encode()
+    with pytest.MonkeyPatch.context() as patch:
+        whole = both(data, patch)
+        patch.setattr(chrome_events, "LONGEST", max(map(len, (*parts, EVENT))) + 2)
+        patch.setattr(chrome_events, "STEP", step)
+        patch.setattr(chrome_events, "FIRST", 1)
+        pieces = both(data, patch)
+    assert told(pieces[0]) == told(pieces[1]) == told(whole[0])
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, len(EVENT) - 1])

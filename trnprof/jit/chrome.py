@@ -29,6 +29,14 @@ OBJECTS = 2
 OBJECT_AT = 3
 """The object that is open at each depth; then object, begin and end of each key."""
 FIRST_KEY = OBJECT_AT + NESTING + 1
+PARTS = FIRST_KEY + 3 * MOST_KEYS
+"""How many values of the event have been noted; then begin, end and field of each."""
+MOST_PARTS = 48
+STATE = PARTS + 1 + 3 * MOST_PARTS
+
+SCALAR = FIELDS + 1
+"""In place of a field: a value that is only passed over; the next is where the arguments end."""
+CLOSED = FIELDS + 2
 
 PLACES = 6
 DIGITS = 12
@@ -179,6 +187,15 @@ def note_key(data, low, high, depth, tidy):
 
 
 @njit(cache=True)
+def note_part(low, high, field, tidy):
+    """Remember where a value stands; one too many makes the event no pattern for the next."""
+    if tidy[PARTS] < MOST_PARTS:
+        at = PARTS + 1 + 3 * tidy[PARTS]
+        tidy[at], tidy[at + 1], tidy[at + 2] = low, high, field
+    tidy[PARTS] += 1
+
+
+@njit(cache=True)
 def key_end(data, p, depth, tidy):
     """Where the value after a key begins."""
     q = text_end(data, p)
@@ -224,9 +241,11 @@ def value_end(data, p, tidy):
                 if p < 0:
                     return -1
         else:
+            first = p
             p = scalar_end(data, p, tidy)
             if p < 0:
                 return -1
+            note_part(first, p, SCALAR, tidy)
             done = True
         while done:
             if depth == 0:
@@ -302,7 +321,9 @@ def field_end(data, p, field, row, tidy):
             return -1
         tidy[0] = 1
         tidy[KEYS] = 0
+        note_part(p, p, ARGS, tidy)
         last = value_end(data, p, tidy)
+        note_part(last, last, CLOSED, tidy)
         row[ARGS], row[ARGS + 1] = (p if tidy[0] else -p), last
         return last
     if peek(data, p) == QUOTE:
@@ -335,7 +356,10 @@ def event_end(data, p, row, tidy):
             return -1
         if field >= 0:
             seen |= 1 << field
+            first = p
             p = field_end(data, p, field, row, tidy)
+            if field < ARGS:
+                note_part(first, p, field, tidy)
         else:
             p = value_end(data, p, tidy)
         if p < 0:
@@ -352,12 +376,52 @@ def event_end(data, p, row, tidy):
 
 
 @njit(cache=True)
+def alike(data, p, q, size):
+    """Whether so many bytes from p on are those from q on."""
+    if p + size > data.size:
+        return False
+    for k in range(size):
+        if data[p + k] != data[q + k]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def alike_end(data, p, begin, end, row, tidy):
+    """Read one event that is like another but for its values; returns where it ends, -1 where it is not.
+
+    begin, end : of the other, whose values are noted and whose arguments are tidy
+    """
+    row[:] = 0
+    q = begin
+    for k in range(tidy[PARTS]):
+        at = PARTS + 1 + 3 * k
+        low, high, field = tidy[at], tidy[at + 1], tidy[at + 2]
+        if not alike(data, p, q, low - q):
+            return -1
+        p += low - q
+        q = high
+        if field == ARGS:
+            row[ARGS] = p
+            tidy[0] = 1
+        elif field == CLOSED:
+            row[ARGS] = row[ARGS] if tidy[0] else -row[ARGS]
+            row[ARGS + 1] = p
+        else:
+            p = scalar_end(data, p, tidy) if field == SCALAR else field_end(data, p, field, row, tidy)
+            if p < 0:
+                return -1
+    return p + end - q if alike(data, p, q, end - q) and row[LENGTH] >= 0 else -1
+
+
+@njit(cache=True)
 def plain_slices(data, at, out):
     """Read events from a place on until one is not plain or `out` is full: how many, and where the next begins.
 
     data : uint8 [bytes];  out : int64 [rows, FIELDS]
     """
-    tidy = np.zeros(FIRST_KEY + 3 * MOST_KEYS, np.int64)
+    tidy = np.zeros(STATE, np.int64)
+    begin = end = -1
     filled = 0
     while filled < out.shape[0]:
         p = skip(data, at)
@@ -365,9 +429,14 @@ def plain_slices(data, at, out):
             p = skip(data, p + 1)
         if peek(data, p) != OPEN:
             break
-        last = event_end(data, p, out[filled], tidy)
+        # Most events of a file differ from the one before in their values only.
+        last = alike_end(data, p, begin, end, out[filled], tidy) if begin >= 0 else -1
         if last < 0:
-            break
+            tidy[PARTS] = 0
+            last = event_end(data, p, out[filled], tidy)
+            if last < 0:
+                break
+            begin, end = p if tidy[PARTS] <= MOST_PARTS and out[filled, ARGS] >= 0 else -1, last
         filled += 1
         at = last
     return filled, at

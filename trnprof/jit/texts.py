@@ -4,6 +4,8 @@ A table of texts is `data` (uint8, one text after the other), `offsets` (int64 [
 `slots` (int64 [2^n], at most half in use): -1, or a text's hash above the 32 bits of its number.
 """
 
+import numpy as np
+
 from sim.jit import njit
 
 NUMBER = 32
@@ -31,21 +33,55 @@ def mixed(data, low, high):
 
 
 @njit(cache=True)
+def same(one, first, last, other, low, high):
+    """Whether two stretches of bytes are alike."""
+    if last - first != high - low:
+        return False
+    for k in range(high - low):
+        if one[first + k] != other[low + k]:
+            return False
+    return True
+
+
+@njit(cache=True)
 def slot_of(slots, wanted, data, offsets, sought, low, high):
     """The slot of a text whose hash is wanted, or the free one that it would take."""
     slot = wanted & (slots.size - 1)
     while slots[slot] >= 0:
-        if slots[slot] >> NUMBER == wanted:
-            first = offsets[slots[slot] & LOWER]
-            same = offsets[(slots[slot] & LOWER) + 1] - first == high - low
-            p = low
-            while same and p < high:
-                same = data[first + p - low] == sought[p]
-                p += 1
-            if same:
-                break
+        number = slots[slot] & LOWER
+        if slots[slot] >> NUMBER == wanted and same(data, offsets[number], offsets[number + 1], sought, low, high):
+            break
         slot = (slot + 1) & (slots.size - 1)
     return slot
+
+
+@njit(cache=True)
+def number_all(source, low, high, slots, data, offsets, known, codes):
+    """Put the number of each text, whose hashes stand there, into codes; returns which texts were new."""
+    fresh = np.empty(low.size, np.int64)
+    count = 0
+    for k in range(low.size):
+        wanted = codes[k]
+        slot = wanted & (slots.size - 1)
+        found = slots[slot]
+        while found >= 0:
+            number = found & LOWER
+            if found >> NUMBER == wanted:
+                if number >= known:
+                    twin = fresh[number - known]
+                    if same(source, low[twin], high[twin], source, low[k], high[k]):
+                        break
+                elif same(data, offsets[number], offsets[number + 1], source, low[k], high[k]):
+                    break
+            slot = (slot + 1) & (slots.size - 1)
+            found = slots[slot]
+        if found < 0:
+            found = wanted << NUMBER | (known + count)
+            slots[slot] = found
+            fresh[count] = k
+            count += 1
+        codes[k] = found & LOWER
+    return fresh[:count]
 
 
 @njit(cache=True)
@@ -54,17 +90,16 @@ def intern(source, low, high, slots, data, offsets, known, codes):
 
     low, high : int64 [texts], begin and end of each;  codes : int64 [texts], their numbers
     """
+    # One thing at a time: a loop that hashes, looks up and copies takes twice as long as three.
     for k in range(low.size):
-        wanted = mixed(source, low[k], high[k])
-        slot = slot_of(slots, wanted, data, offsets, source, low[k], high[k])
-        if slots[slot] < 0:
-            slots[slot] = wanted << NUMBER | known
-            at = offsets[known]
-            for p in range(high[k] - low[k]):
-                data[at + p] = source[low[k] + p]
-            known += 1
-            offsets[known] = at + high[k] - low[k]
-        codes[k] = slots[slot] & LOWER
+        codes[k] = mixed(source, low[k], high[k])
+    for k in number_all(source, low, high, slots, data, offsets, known, codes):
+        at = offsets[known]
+        size = high[k] - low[k]
+        for p in range(size):
+            data[at + p] = source[low[k] + p]
+        known += 1
+        offsets[known] = at + size
     return known
 
 

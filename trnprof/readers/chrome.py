@@ -145,7 +145,7 @@ class _Reader:
             for begun in stack:
                 self.timeline.leave_open(begun.row)
         if self._quick is not None:
-            self.timeline.block = self._quick.texts(ARGS)
+            self.timeline.block, self._quick = self._quick.texts(ARGS), None
         flows = [(time, event) for time, event in timed if event.ph in ("s", "t", "f")]
         finder = self.timeline.finder() if flows else None
         for time, event in flows:

@@ -21,8 +21,10 @@ _WINDOW = 1 << 18
 """Bytes that one event may take."""
 LONGEST = 1 << 20
 """Bytes that one plain slice may take."""
-STEP = 4 << 20
+STEP = 1 << 20
 """Bytes of a file that are read at once."""
+FIRST = 4 << 20
+"""Those that are read first, which tell whether it is large."""
 _KEY_BYTES = 256
 """More than the name of the list of events, or what stands between two events, takes."""
 _RUN = 4096
@@ -87,14 +89,14 @@ class Window:
         self.passed = 0
         """Bytes of the file before it."""
         self.ended = False
-        self.move(0)
+        self.move(0, FIRST)
 
-    def move(self, at: int) -> None:
-        """Begin at what was place `at` of it, and read on."""
+    def move(self, at: int, least: int = 0) -> None:
+        """Begin at what was place `at` of it and read on, until it holds an event and so many bytes."""
         parts = [self.data[at:]]
-        self.passed += at
-        size = len(parts[0])
-        while size < STEP and not self.ended:
+        self.passed += min(at, len(self.data))
+        size, least = len(parts[0]), max(LONGEST, least)
+        while not self.ended and (size < least or len(parts) == 1):
             parts.append(self._read(STEP))
             size += len(parts[-1])
             self.ended = not parts[-1]
@@ -145,6 +147,8 @@ def events(read: Callable[[int], bytes], path: str, receipt: Receipt) -> Iterato
         at = _GAP.match(window.data, at).end()
         if window.data[at : at + 1] == b"]":
             break
+        if window.short(at):
+            continue
         whole = match(window.data, at, at + _WINDOW)
         if whole is not None:
             run.append(whole.span())
@@ -154,8 +158,6 @@ def events(read: Callable[[int], bytes], path: str, receipt: Receipt) -> Iterato
                 run = []
             continue
         if at >= len(window.data):
-            if not window.ended:
-                continue
             receipt.remark("The file is cut off: the list of events has no end.")
             break
         yield from _decode(window.data, run, receipt)

@@ -8,6 +8,8 @@ from sim.texts import PackedStrings
 from sim.trace import NONE
 
 FEWEST = 256
+ROOM = 4
+"""How much longer an array becomes than it must."""
 
 
 class Texts:
@@ -56,19 +58,29 @@ class Texts:
 
     def after(self, data: np.ndarray, offsets: np.ndarray) -> PackedStrings:
         """A packed table with all texts behind those that it has; this one is at its end then."""
-        shift, size = data.size, self._size
         self._slots = self._slots[:0]
-        out = self._data = _longer(self._data, size, size + shift)
-        # NumPy would make a copy of what it moves by less than its length.
-        memoryview(out)[shift : shift + size] = memoryview(out)[:size]
-        out[:shift] = data
-        return PackedStrings(out[: shift + size], np.concatenate((offsets, self._offsets[1 : self.known + 1] + shift)))
+        self._data = _behind(data, self._data, self._size)
+        ends = self._offsets[1:]
+        ends += data.size
+        self._offsets = _behind(offsets, ends, self.known)
+        return PackedStrings(self._data, self._offsets)
+
+
+def _behind(before: np.ndarray, array: np.ndarray, used: int) -> np.ndarray:
+    """An array with others before what is used of it, in place where it has room."""
+    shift, size = before.size, before.size + used
+    if array.size < size:
+        return np.concatenate((before, array[:used]))
+    # NumPy would make a copy of what it moves by less than its length.
+    memoryview(array)[shift:size] = memoryview(array)[:used]
+    array[:shift] = before
+    return array[:size]
 
 
 def _longer(array: np.ndarray, used: int, wanted: int) -> np.ndarray:
-    """The array, or one with room for so many and half as many again; pages that nobody writes to take no memory."""
+    """The array, or one with room for more than so many; pages that nobody has written to take no memory."""
     if wanted <= array.size:
         return array
-    found = np.empty(wanted + wanted // 2, array.dtype)
+    found = np.empty(ROOM * wanted, array.dtype)
     found[:used] = array[:used]
     return found

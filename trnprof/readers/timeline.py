@@ -30,6 +30,10 @@ SLICES, COUNTERS, FLOWS = "slices", "counters", "flow events"
 _LOW, _HIGH = -(1 << 62), 1 << 62
 EXACT = 1 << 60
 """Times of which sums and differences fit 64 bits."""
+_TEXTS = {"track": "_track", "name": "_name", "opcode": "_category", "operands": "_args"}
+"""Columns of text and where their codes are collected."""
+_FEW = 1 << 16
+"""Rows that are changed together."""
 _WALK = 256
 """Slices looked at, backwards, for the one that encloses a moment."""
 
@@ -103,9 +107,11 @@ class Timeline:
         given = np.unique(args[args >= 0])
         twins = block.known_as(*packed(self.strings[code] or "" for code in given.tolist()))
         place[twins[twins >= 0]] = given[twins >= 0]
-        late = args < NONE
-        args[late] = place[-2 - args[late]]
-        return block.after(*packed(self.strings))
+        table = block.after(*packed(self.strings))
+        for part in np.split(args, range(_FEW, args.size, _FEW)):
+            late = part < NONE
+            part[late] = place[-2 - part[late]]
+        return table
 
     def span(self, row: int, start: int, end: int) -> None:
         """Set both ends of a slice."""
@@ -157,25 +163,25 @@ class Timeline:
         self._chain()
         self._extend()
         base, sound = self._place()
-        start, end = ((_whole(times)[sound] - base).astype(np.int64) for times in (self._start, self._end))
-        rows = np.flatnonzero(sound)
-        order = np.lexsort((rows, -end, start))
-        place = np.full(len(self._start) + 1, NONE, np.int64)
-        place[rows[order]] = np.arange(order.size)
-        kept = rows[order]
+        count = len(self._start)
+        start, end = self._times("_start", base, sound), self._times("_end", base, sound)
+        kept = by_time(start, end)
+        self.receipt.show(SLICES, kept.size)
+        self.receipt.show_time(SLICES, total(end - start))
+        start, end = start[kept], end[kept]
+        if kept.size < count:
+            kept = np.flatnonzero(sound)[kept]
         table = Instructions(
-            id=np.arange(1, order.size + 1),
-            start_ps=start[order],
-            end_ps=end[order],
-            engine=np.full(order.size, Engine.OTHER, np.int8),
-            **{name: np.array(codes, np.int32)[kept] for name, codes in self._texts().items()},
+            id=np.arange(1, kept.size + 1),
+            start_ps=start,
+            end_ps=end,
+            engine=np.full(kept.size, Engine.OTHER, np.int8),
+            **{column: self._codes(name, kept) for column, name in _TEXTS.items()},
         )
         counters = self._counters(base)
-        self.receipt.show(SLICES, order.size)
-        self.receipt.show_time(SLICES, total(end - start))
         return self._finish(
             replace(meta, quarantined=self.receipt.quarantined((SLICES, COUNTERS, FLOWS, also))),
-            (table, counters, self._edges(place)),
+            (table, counters, self._edges(kept, count)),
             strings,
         )
 
@@ -195,8 +201,18 @@ class Timeline:
         validate(trace)
         return trace
 
-    def _texts(self) -> dict[str, array[int]]:
-        return {"track": self._track, "name": self._name, "opcode": self._category, "operands": self._args}
+    def _times(self, name: str, base: int, sound: np.ndarray) -> np.ndarray:
+        """Starts or ends of the sound slices, int64 ps; they are not kept in the other form."""
+        given = _whole(getattr(self, name))
+        setattr(self, name, array("q"))
+        given = given if sound.all() else given[sound]
+        return (given - base).astype(np.int64, copy=False)
+
+    def _codes(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Codes of these slices, int32; they are not kept in the other form."""
+        given = np.array(getattr(self, name), np.int32, copy=None)
+        setattr(self, name, array("i"))
+        return given[rows]
 
     def _extend(self) -> None:
         """Let slices without an end last to the end of the timeline."""
@@ -215,8 +231,7 @@ class Timeline:
         starts, ends = _whole(self._start), _whole(self._end)
         times = _whole([time for _, time, _ in self._counter])
         moments = starts if starts.size else times
-        middle, reach = float(np.median(moments.astype(np.float64))), LIMIT_PS / 2
-        near = [np.abs(given.astype(np.float64) - middle) < reach for given in (starts, ends, times)]
+        near = _near([starts, ends, times], moments)
         sound = near[0] & near[1]
         for row in np.flatnonzero(~sound).tolist():
             self.receipt.set_aside(SLICES, "lie beyond 64-bit picoseconds of the others")
@@ -257,8 +272,13 @@ class Timeline:
         self._arrows += [(one[1], other[1]) for one, other in pairwise(chain)]
         self.receipt.show(FLOWS, len(chain) if len(chain) > 1 else 0)
 
-    def _edges(self, place: np.ndarray) -> Edges:
+    def _edges(self, rows: np.ndarray, count: int) -> Edges:
+        """Arrows between rows of the table. rows : of `count` slices as they came, those of the table in its order"""
+        if not self._arrows:
+            return Edges(0)
         arrows = np.array(self._arrows, np.int64).reshape(-1, 2)
+        place = np.full(count + 1, NONE, np.int64)
+        place[rows] = np.arange(rows.size)
         signaler, waiter = place[arrows[:, 0]], place[arrows[:, 1]]
         known = (signaler != NONE) & (waiter != NONE)
         if not known.all():
@@ -267,6 +287,18 @@ class Timeline:
         pairs = np.unique(np.stack((signaler[known], waiter[known]), axis=1), axis=0)
         kinds = np.full(len(pairs), EdgeKind.ORDER, np.int8)
         return Edges(len(pairs), signaler=pairs[:, 0], waiter=pairs[:, 1], kind=kinds)
+
+
+def by_time(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Order of rows by start, of one start the longest first, of one end as they came."""
+    order = np.argsort(start, kind="stable")
+    sorted_ = start[order]
+    alike = np.flatnonzero(sorted_[1:] == sorted_[:-1])
+    if alike.size:
+        tied = np.union1d(alike, alike + 1)
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((rows, -end[rows], start[rows]))]
+    return order
 
 
 class Finder:
@@ -303,6 +335,16 @@ def _whole(times: array[int] | list[int]) -> np.ndarray:
     if isinstance(times, array):
         return np.frombuffer(times, np.int64) if times else np.empty(0, np.int64)
     return np.array(times, object)
+
+
+def _near(parts: list[np.ndarray], moments: np.ndarray) -> list[np.ndarray]:
+    """Which times of each part are so near the middle of some that 64 bits hold how far."""
+    reach = LIMIT_PS / 2
+    full = [part for part in parts if part.size]
+    if full and max(int(part.max()) for part in full) - min(int(part.min()) for part in full) < reach / 2:
+        return [np.ones(part.size, bool) for part in parts]
+    middle = float(np.median(moments.astype(np.float64)))
+    return [np.abs(part.astype(np.float64) - middle) < reach for part in parts]
 
 
 def _reach(counters: Counters) -> tuple[int, int]:
