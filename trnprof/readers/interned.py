@@ -58,7 +58,7 @@ class Texts:
 
     def after(self, data: np.ndarray, offsets: np.ndarray) -> PackedStrings:
         """A packed table with all texts behind those that it has; this one is at its end then."""
-        self._slots = self._slots[:0]
+        self._slots = np.empty(0, np.int64)
         self._data = _behind(data, self._data, self._size)
         ends = self._offsets[1:]
         ends += data.size

@@ -168,7 +168,8 @@ class Timeline:
         kept = by_time(start, end)
         self.receipt.show(SLICES, kept.size)
         self.receipt.show_time(SLICES, total(end - start))
-        start, end = start[kept], end[kept]
+        start = start[kept]
+        end = end[kept]
         if kept.size < count:
             kept = np.flatnonzero(sound)[kept]
         table = Instructions(
@@ -205,8 +206,7 @@ class Timeline:
         """Starts or ends of the sound slices, int64 ps; they are not kept in the other form."""
         given = _whole(getattr(self, name))
         setattr(self, name, array("q"))
-        given = given if sound.all() else given[sound]
-        return (given - base).astype(np.int64, copy=False)
+        return (_those(given, sound) - base).astype(np.int64, copy=False)
 
     def _codes(self, name: str, rows: np.ndarray) -> np.ndarray:
         """Codes of these slices, int32; they are not kept in the other form."""
@@ -236,7 +236,8 @@ class Timeline:
         for row in np.flatnonzero(~sound).tolist():
             self.receipt.set_aside(SLICES, "lie beyond 64-bit picoseconds of the others")
             self.receipt.set_time_aside(SLICES, self._end[row] - self._start[row])
-        kept = [part for part in (starts[sound], ends[sound], times[near[2]]) if part.size]
+        kept = [_those(given, where) for given, where in ((starts, sound), (ends, sound), (times, near[2]))]
+        kept = [part for part in kept if part.size]
         first, last = (int(min(map(np.min, kept))), int(max(map(np.max, kept)))) if kept else (0, 0)
         origin = self._origin or 0
         if 0 <= first + origin <= last - first:
@@ -345,6 +346,11 @@ def _near(parts: list[np.ndarray], moments: np.ndarray) -> list[np.ndarray]:
         return [np.ones(part.size, bool) for part in parts]
     middle = float(np.median(moments.astype(np.float64)))
     return [np.abs(part.astype(np.float64) - middle) < reach for part in parts]
+
+
+def _those(given: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Numbers at some places, without a copy where these are all."""
+    return given if where.all() else given[where]
 
 
 def _reach(counters: Counters) -> tuple[int, int]:
