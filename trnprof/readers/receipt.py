@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-
 _FEW = 1 << 16
 """Numbers that are added together."""
 
