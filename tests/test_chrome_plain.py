@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,9 @@ SCALARS = (
 ARGS = (
     "{}", "{ }", '{"a":1}', '{"a": 1}', '{"a":[1,2,{"b":null}]}', '{"a":1.50}', '{"a":-0}', '{"a":1e5}', '{"a":"µ"}',
     '{"a":{"b":{"c":{"d":{"e":{"f":{"g":1}}}}}}}', '{"a":12345678901234567890}', "[1]", '{"a":tru}', '{"a":1,"a":2}',
-    '{"a" :[ ]}', '{"x":"a b"}',
+    '{"a" :[ ]}', '{"x":"a b"}', '{"a":1.5}', '{"a":-2.0,"b":0.25}', '{"a":0.001}', '{"a":0.0001}', '{"a":0.000}',
+    '{"a":123456789012.345}', '{"a":123456789012.3456}', '{"a":0.1234567890123456}', '{"a":-0.5}', '{"a":10.10}',
+    '{"a":0.00}', '{"a":0.0}', '{"a":0.01}',
 )  # fmt: skip
 EVENT = '{"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"a","cat":"c","args":{"n":1}}'
 
@@ -172,3 +175,14 @@ def test_numbering_agrees_with_its_plain_twin(parts):
         module.look_up(wider, data, offsets[: known + 1], sought, np.array([0, 3, 4, 7]), found)
         results.append((known, codes.tolist(), found.tolist(), data.tolist(), offsets[: known + 1].tolist()))
     assert results[0] == results[1]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.from_regex(r"-?(0|[1-9][0-9]{0,11})\.[0-9]{1,17}", fullmatch=True))
+def test_a_decimal_is_tidy_only_where_it_is_written_as_it_is_read(text):
+    event = EVENT.replace('{"n":1}', f'{{"n":{text}}}')
+    row = np.zeros((1, compiled.FIELDS), np.int64)
+    assert compiled.plain_slices(np.frombuffer((event + "]").encode(), np.uint8), 0, row)[0] == 1
+    if row[0, compiled.ARGS] > 0:
+        assert msgspec.json.encode(float(text)).decode() == text
+    assert plain.plain_slices(np.frombuffer((event + "]").encode(), np.uint8), 0, np.zeros_like(row))[0] == 1

@@ -9,7 +9,8 @@ WHOLE = r"(?:0|[1-9]\d{0,11})"
 DECIMAL = rf"-?{WHOLE}(?:\.\d{{1,6}})?"
 GAP = re.compile(rb"[ \n\r\t]*(?:,[ \n\r\t]*)*")
 FIELDS = {"name": 2, "cat": 4, "pid": 6, "tid": 8, "args": 10}
-EXACT = re.compile(rf"{TEXT}|-?{WHOLE}|true|false|null")
+SHORT = r"(?=[\d.]{3,16}(?![\d.]))(?!0\.000)(?:0|[1-9]\d*)\.(?:0|\d*[1-9])"
+EXACT = re.compile(rf"{TEXT}|-?{WHOLE}|-?{SHORT}|true|false|null")
 
 
 def plain_slices(data, at, out):
@@ -86,7 +87,7 @@ def take(text, key, low, high, row):
         tidy = (
             not twice(json.loads(value, object_pairs_hook=list))
             and not re.search(r"\s", re.sub(TEXT, "", value))
-            and all(EXACT.fullmatch(word) and word != "-0" for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value))
+            and all(EXACT.fullmatch(word) and not word.startswith("-0") for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value))
         )
         row[10], row[11] = (low if tidy else -low), high
         return value[0] == "{" and no_exponent(value)

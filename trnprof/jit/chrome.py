@@ -40,6 +40,8 @@ CLOSED = FIELDS + 2
 
 PLACES = 6
 DIGITS = 12
+EXACT_DIGITS = 15
+"""Decimals of no more digits come back from 64 bits as they were."""
 
 QUOTE, COMMA, COLON, BACKSLASH, MINUS, DOT = 34, 44, 58, 92, 45, 46
 ZERO, NINE = 48, 57
@@ -137,6 +139,17 @@ def word_end(data, p):
 
 
 @njit(cache=True)
+def shortest(data, first, dot, last):
+    """Whether a decimal is what is written of the number that it is read as: 0.5 and 2.0, not 0.50 or 0.00001."""
+    if last == dot + 2 and data[dot + 1] == ZERO:
+        return dot - first < EXACT_DIGITS
+    if last - first - 1 > EXACT_DIGITS or data[last - 1] == ZERO:
+        return False
+    small = data[first] == ZERO and data[dot + 1] == ZERO
+    return not small or data[dot + 2] != ZERO or data[dot + 3] != ZERO
+
+
+@njit(cache=True)
 def scalar_end(data, p, tidy):
     """Where a string, number or word ends, -1 where it is not plain.
 
@@ -155,13 +168,14 @@ def scalar_end(data, p, tidy):
     if q - first > DIGITS or (c == MINUS and data[first] == ZERO):
         tidy[0] = 0
     if peek(data, q) == DOT:
-        tidy[0] = 0
-        first = q + 1
-        q = first
+        dot = q
+        q += 1
         while q < data.size and ZERO <= data[q] <= NINE:
             q += 1
-        if q == first:
+        if q == dot + 1:
             return -1
+        if not shortest(data, first, dot, q):
+            tidy[0] = 0
     return q if ends(data, q) else -1
 
 

@@ -23,6 +23,7 @@ from trnprof.readers.timeline import COUNTERS, FLOWS, SLICES, Timeline, track_na
 LANE_OF = "lane_of"
 """A metadata event that says of which thread a thread continues the overlapping slices; other viewers ignore it."""
 
+NOTHING = msgspec.Raw(b"")
 NO_TIME = "have no time"
 _KNOWN = frozenset("XBEbenSFTpiIRCstfM")
 
@@ -47,6 +48,7 @@ def read(read: Callable[[int], bytes], path: str) -> Trace:
     receipt = Receipt()
     reader = _Reader(Timeline(receipt))
     timed: list[tuple[int, Event]] = []
+    texts: dict[str, str] = {}
     for event in events(read, path, receipt):
         if isinstance(event, Plain):
             receipt.show(EVENTS, len(event.rows))
@@ -69,12 +71,26 @@ def read(read: Callable[[int], bytes], path: str) -> Trace:
             elif phase in _AT_ONCE:
                 reader.take(time, event)
             else:
-                timed.append((time, event))
+                timed.append((time, slimmed(event, texts)))
     timed.sort(key=lambda pair: pair[0])
     for time, event in timed:
         reader.take(time, event)
     reader.finish(timed)
     return reader.timeline.trace(Meta(False, "unknown", path, tool="Chrome trace"), EVENTS)
+
+
+def slimmed(event: Event, texts: dict[str, str]) -> Event:
+    """An event that waits, without its time and without a hold on the part of the file that it was decoded from.
+
+    texts : one object for each text of all that wait
+    """
+    event.ts = event.dur = NOTHING
+    event.args = event.args.copy() if event.args else NOTHING
+    for field in ("ph", "name", "cat", "pid", "tid", "id"):
+        value = getattr(event, field)
+        if type(value) is str:
+            setattr(event, field, texts.setdefault(value, value))
+    return event
 
 
 class _Reader:
