@@ -87,7 +87,7 @@ def take(text, key, low, high, row):
         tidy = (
             not twice(json.loads(value, object_pairs_hook=list))
             and not re.search(r"\s", re.sub(TEXT, "", value))
-            and all(EXACT.fullmatch(word) and not word.startswith("-0") for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value))
+            and all(map(exact, re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value)))
         )
         row[10], row[11] = (low if tidy else -low), high
         return value[0] == "{" and no_exponent(value)
@@ -98,6 +98,11 @@ def take(text, key, low, high, row):
         row[FIELDS[key]], row[FIELDS[key] + 1] = low, high
         return key in ("pid", "tid") and re.fullmatch(rf"-?{WHOLE}", value) and value != "-0"
     return no_exponent(value)
+
+
+def exact(word):
+    """Whether a scalar is written as it is read."""
+    return EXACT.fullmatch(word) and not word.startswith("-0")
 
 
 def twice(value):
