@@ -16,7 +16,7 @@ from tests.naive import chrome as plain
 from tests.naive import texts as plain_texts
 from trnprof.jit import chrome as compiled
 from trnprof.jit import texts as compiled_texts
-from trnprof.readers import chrome, chrome_events, chrome_plain
+from trnprof.readers import chrome, chrome_events, chrome_plain, timeline
 
 SCALARS = (
     '"a"', '"MATMUL 1"', '"\\u00b5"', '"µ"', '"a\\"b"', '""', "0", "12", "-3", "-0", "007", "1.5", "0.000001", "1e3",
@@ -103,6 +103,19 @@ def test_thousands_of_texts_are_numbered_and_found(monkeypatch):
     slow, quick = both(f"[{','.join(parts)}]".encode(), monkeypatch)
     assert told(quick) == told(slow)
     assert np.unique(quick.instructions.operands).size == 3000
+
+
+@pytest.mark.parametrize("args", ['{"n":%d}', '{"n":"µ %d"}', '{"n":1.50,"k":%d}'])
+def test_plenty_of_arguments_read_the_same(args, monkeypatch):
+    parts = [EVENT.replace('{"n":1}', args % (k % 300)) for k in range(1000)]
+    parts += [part.replace('"X"', '"B"') for part in parts] + ['{"ph":"E","pid":1,"tid":2,"ts":9}'] * 1000
+    data = f"[{','.join(parts)}]".encode()
+    few = both(data, monkeypatch)
+    monkeypatch.setattr(timeline, "PLENTY", 50)
+    monkeypatch.setattr(timeline, "_MANY", 64)
+    for found in both(data, monkeypatch):
+        assert told(found) == told(few[0])
+        assert np.unique(found.instructions.operands).size == 300
 
 
 def test_times_far_from_zero_stay_exact(monkeypatch):

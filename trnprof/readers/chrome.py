@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from sim.trace import Meta, Trace
-from trnprof.jit.chrome import ARGS, CATEGORY, LENGTH, NAME, START
+from trnprof.jit.chrome import CATEGORY, LENGTH, NAME, START
 from trnprof.readers.chrome_events import EVENTS, Event, events, picoseconds
-from trnprof.readers.chrome_plain import Plain, Quick
+from trnprof.readers.chrome_plain import Plain
 from trnprof.readers.legacy.rows import storable
 from trnprof.readers.receipt import Receipt, total
 from trnprof.readers.timeline import COUNTERS, FLOWS, SLICES, Timeline, track_name
@@ -107,7 +107,6 @@ class _Reader:
         self._numbered: dict[int, int] = {}
         """Slices by their own number, which flows of ours name; times alone leave nested slices in doubt."""
         self._async: dict[str, tuple[str, str]] = {}
-        self._quick: Quick | None = None
         self._actions: dict[str, Callable[[int, Event], None]] = {
             "X": self._whole,
             "B": lambda time, event: self._begin(time, event, self._place(event), self._place(event)),
@@ -133,10 +132,9 @@ class _Reader:
             "track": run.tracks(lambda pid, tid: code(self._place_of(pid, tid))),
             "name": run.texts(NAME, code),
             "category": run.texts(CATEGORY, lambda text: code(text or None)),
-            "args": run.args(lambda raw: code(_args(msgspec.Raw(raw)))),
+            "args": run.args(self.timeline.block, lambda raw: code(_args(msgspec.Raw(raw)))),
         }
         self.timeline.slices(codes, start, start + run.rows[:, LENGTH])
-        self._quick = run.source
 
     def label(self, event: Event) -> None:
         """Take the name of a process or a thread."""
@@ -160,8 +158,6 @@ class _Reader:
         for stack in self._stacks.values():
             for begun in stack:
                 self.timeline.leave_open(begun.row)
-        if self._quick is not None:
-            self.timeline.block, self._quick = self._quick.texts(ARGS), None
         flows = [(time, event) for time, event in timed if event.ph in ("s", "t", "f")]
         finder = self.timeline.finder() if flows else None
         for time, event in flows:

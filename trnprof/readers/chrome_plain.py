@@ -57,12 +57,12 @@ class Plain:
         known = [place(processes.text(int(process[k])), threads.text(int(thread[k]))) for k in first]
         return np.array(known, np.int64)[inverse]
 
-    def args(self, code: Callable[[bytes], int]) -> np.ndarray:
-        """-2 - k for argument text k of the source, NONE for none, a code for those that must be written anew."""
+    def args(self, texts: Texts, code: Callable[[bytes], int]) -> np.ndarray:
+        """-2 - k for argument text k of the table, NONE for none, a code for those that must be written anew."""
         low, high = self._column(ARGS), self._column(ARGS + 1)
         out = np.full(low.size, NONE, np.int64)
         tidy = np.flatnonzero((low > 0) & (high - low > 2))
-        out[tidy] = -2 - self.source.texts(ARGS).numbers(self.source.data, low[tidy], high[tidy])
+        out[tidy] = -2 - texts.numbers(self.source.data, low[tidy], high[tidy])
         for row in np.flatnonzero(low < 0).tolist():
             out[row] = code(self.source.data[-low[row] : high[row]].tobytes())
         return out

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from sim.errors import InputError
-from sim.texts import packed
+from sim.texts import ERRORS, packed
 from sim.trace import NONE, Counters, EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, validate
 from trnprof.readers.clock import LIMIT_PS
 from trnprof.readers.interned import Texts
@@ -34,6 +34,10 @@ _TEXTS = {"track": "_track", "name": "_name", "opcode": "_category", "operands":
 """Columns of text and where their codes are collected."""
 _FEW = 1 << 16
 """Rows that are changed together."""
+PLENTY = 1 << 19
+"""Texts that take more memory than the compiler does, which keeps others in less."""
+_MANY = 1 << 13
+"""Arguments that are numbered together."""
 _WALK = 256
 """Slices looked at, backwards, for the one that encloses a moment."""
 
@@ -60,8 +64,10 @@ class Timeline:
         self._points: dict[Hashable, list[tuple[int, int, bool]]] = {}
         self._arrows: list[tuple[int, int]] = []
         self._open: list[int] = []
-        self.block: Texts | None = None
-        """Texts of arguments that `slices` refers to."""
+        self.block = Texts()
+        """Texts of arguments that `slices` refers to, and those of slices that come when there are plenty."""
+        self._waiting: list[bytes] = []
+        self._waiting_rows: list[int] = []
 
     def slice(
         self, track: str, name: str, start: int, end: int, category: str | None = None, args: str | None = None
@@ -71,7 +77,7 @@ class Timeline:
         self._track.append(code(track))
         self._name.append(code(name))
         self._category.append(code(category or None))
-        self._args.append(code(args or None))
+        self._args.append(self._put(args) if args and len(self.strings) > PLENTY else code(args or None))
         low, high = self._relative(start), self._relative(end)
         if not (_LOW <= low <= high <= _HIGH):
             self._widen()
@@ -96,11 +102,29 @@ class Timeline:
             else:
                 mine.extend(times.tolist())
 
+    def _put(self, args: str) -> int:
+        """Let arguments wait for many to be numbered at once, in a third of the memory."""
+        if len(self._waiting) == _MANY:
+            self._number()
+        self._waiting.append(args.encode(errors=ERRORS))
+        self._waiting_rows.append(len(self._args))
+        return NONE
+
+    def _number(self) -> None:
+        """Number the arguments that wait."""
+        ends = np.cumsum(np.fromiter(map(len, self._waiting), np.int64, len(self._waiting)))
+        begins = np.concatenate(([0], ends[:-1])) if ends.size else ends
+        numbers = self.block.numbers(np.frombuffer(b"".join(self._waiting), np.uint8), begins, ends)
+        np.frombuffer(self._args, np.int32)[self._waiting_rows] = -2 - numbers
+        self._waiting, self._waiting_rows = [], []
+
     def _written(self) -> Strings:
         """All texts; those of `block` after the others, unless they are among these."""
-        if self.block is None:
+        if self._waiting:
+            self._number()
+        if not self.block.known:
             return self.strings
-        block, self.block = self.block, None
+        block, self.block = self.block, Texts()
         shift = len(self.strings)
         args = np.frombuffer(self._args, np.int32)
         place = np.arange(shift, shift + block.known, dtype=np.int32)
