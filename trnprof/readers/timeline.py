@@ -34,7 +34,7 @@ _TEXTS = {"track": "_track", "name": "_name", "opcode": "_category", "operands":
 """Columns of text and where their codes are collected."""
 _FEW = 1 << 16
 """Rows that are changed together."""
-PLENTY = 1 << 19
+PLENTY = 1 << 17
 """Texts that take more memory than the compiler does, which keeps others in less."""
 _MANY = 1 << 13
 """Arguments that are numbered together."""
@@ -129,9 +129,10 @@ class Timeline:
         args = np.frombuffer(self._args, np.int32)
         place = np.arange(shift, shift + block.known, dtype=np.int32)
         given = np.unique(args[args >= 0])
-        twins = block.known_as(*packed(self.strings[code] or "" for code in given.tolist()))
+        others = packed(self.strings)
+        twins = block.known_as(*others)[given]
         place[twins[twins >= 0]] = given[twins >= 0]
-        table = block.after(*packed(self.strings))
+        table = block.after(*others)
         for part in np.split(args, range(_FEW, args.size, _FEW)):
             late = part < NONE
             part[late] = place[-2 - part[late]]
