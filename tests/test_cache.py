@@ -16,7 +16,7 @@ from sim.trace import NONE, Strings, Trace, validate
 from tests.at_scale import model
 from trnprof import readers
 from trnprof.readers import cache
-from trnprof.view import Session, Viewport, lanes
+from trnprof.view import Session, Viewport, lanes, links
 from trnprof.view.tracks import Row
 
 ROWS = 30_000
@@ -80,6 +80,22 @@ def test_the_picture_is_the_same_however_it_was_come_by(columns, written, monkey
     assert len({view.tracks() for view in views}) == 1
     assert len({view.meta for view in views}) == 1
     assert np.array_equal(views[0].overview(300).busy, views[-1].overview(300).busy)
+
+
+def test_the_first_picture_of_another_opening_looks_at_no_row(columns, written, monkeypatch):
+    first = Session(readers.open(written))
+    home, some = Viewport(*first.home, 300), [track.id for track in first.tracks()][2:5]
+    before = first.frame(home), first.frame(home, some), first.card(first.first_in(*first.home))
+    monkeypatch.setattr(lanes.Lane, "marks", None)
+    monkeypatch.setattr(lanes.Lane, "gaps", None)
+    monkeypatch.setattr(links, "_grouped", None)
+    second = Session(readers.open(written))
+    after = second.frame(home), second.frame(home, some), second.card(second.first_in(*second.home))
+    assert after[2] == before[2]
+    assert second.tracks() == first.tracks()
+    for frame, mine in zip(after[:2], before[:2], strict=True):
+        for column in ("start_ps", "row", "count", "colour", "lane", "track", "gap_start_ps", "gap_track", "values"):
+            assert np.array_equal(getattr(frame, column), getattr(mine, column), equal_nan=True), column
 
 
 def test_a_file_that_changed_is_read_again(columns, tmp_path):

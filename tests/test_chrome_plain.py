@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 
 from sim.trace import Trace
 from tests.naive import chrome as plain
+from tests.naive import texts as plain_texts
 from trnprof.jit import chrome as compiled
-from trnprof.readers import chrome, chrome_plain
+from trnprof.jit import texts as compiled_texts
+from trnprof.readers import chrome, chrome_events, chrome_plain, timeline
 
 SCALARS = (
     '"a"', '"MATMUL 1"', '"\\u00b5"', '"µ"', '"a\\"b"', '""', "0", "12", "-3", "-0", "007", "1.5", "0.000001", "1e3",
@@ -21,7 +25,9 @@ SCALARS = (
 ARGS = (
     "{}", "{ }", '{"a":1}', '{"a": 1}', '{"a":[1,2,{"b":null}]}', '{"a":1.50}', '{"a":-0}', '{"a":1e5}', '{"a":"µ"}',
     '{"a":{"b":{"c":{"d":{"e":{"f":{"g":1}}}}}}}', '{"a":12345678901234567890}', "[1]", '{"a":tru}', '{"a":1,"a":2}',
-    '{"a" :[ ]}', '{"x":"a b"}',
+    '{"a" :[ ]}', '{"x":"a b"}', '{"a":1.5}', '{"a":-2.0,"b":0.25}', '{"a":0.001}', '{"a":0.0001}', '{"a":0.000}',
+    '{"a":123456789012.345}', '{"a":123456789012.3456}', '{"a":0.1234567890123456}', '{"a":-0.5}', '{"a":10.10}',
+    '{"a":0.00}', '{"a":0.0}', '{"a":0.01}',
 )  # fmt: skip
 EVENT = '{"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"a","cat":"c","args":{"n":1}}'
 
@@ -61,9 +67,9 @@ def told(trace: Trace) -> list:
 
 def both(data: bytes, monkeypatch) -> tuple[Trace, Trace]:
     monkeypatch.setattr(chrome_plain, "LARGE", 1 << 60)
-    slow = chrome.read(data, "trace.json")
+    slow = chrome.read(io.BytesIO(data).read, "trace.json")
     monkeypatch.setattr(chrome_plain, "LARGE", 0)
-    return slow, chrome.read(data, "trace.json")
+    return slow, chrome.read(io.BytesIO(data).read, "trace.json")
 
 
 @settings(max_examples=150, deadline=None)
@@ -99,6 +105,19 @@ def test_thousands_of_texts_are_numbered_and_found(monkeypatch):
     assert np.unique(quick.instructions.operands).size == 3000
 
 
+@pytest.mark.parametrize("args", ['{"n":%d}', '{"n":"µ %d"}', '{"n":1.50,"k":%d}'])
+def test_plenty_of_arguments_read_the_same(args, monkeypatch):
+    parts = [EVENT.replace('{"n":1}', args % (k % 300)) for k in range(1000)]
+    parts += [part.replace('"X"', '"B"') for part in parts] + ['{"ph":"E","pid":1,"tid":2,"ts":9}'] * 1000
+    data = f"[{','.join(parts)}]".encode()
+    few = both(data, monkeypatch)
+    monkeypatch.setattr(timeline, "PLENTY", 50)
+    monkeypatch.setattr(timeline, "_MANY", 64)
+    for found in both(data, monkeypatch):
+        assert told(found) == told(few[0])
+        assert np.unique(found.instructions.operands).size == 300
+
+
 def test_times_far_from_zero_stay_exact(monkeypatch):
     parts = [EVENT.replace("1.5", str(at)) for at in ("999999999999.000001", "999999999999.000003", "-7.25")]
     slow, quick = both(f"[{','.join(parts)}]".encode(), monkeypatch)
@@ -109,6 +128,27 @@ def test_threads_that_continue_others_share_their_track(monkeypatch):
     moved = '{"ph":"M","pid":1,"tid":2,"name":"lane_of","args":{"tid":5}}'
     slow, quick = both(f"[{moved},{EVENT},{EVENT.replace('2,', '3,', 1)}]".encode(), monkeypatch)
     assert told(quick) == told(slow)
+
+
+BROKEN = ('{"ph":"X" "pid":1}', "{]", '{"ph":"X","args":{', "nul", '{"ph":"I","pid":1,"tid":2,"ts":3,"name":"b"}')
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    parts=st.lists(st.one_of(events(), st.sampled_from(BROKEN)), min_size=1, max_size=30),
+    gap=st.sampled_from([",", " ,\n", "," + 70 * " "]),
+    head=st.sampled_from(["[", " \n[", '{"otherData":{"a":[1]},"traceEvents" : [']),
+    step=st.integers(1, 700),
+)
+def test_a_file_read_a_little_at_a_time_is_the_file(parts, gap, head, step):
+    data = (head + gap.join([EVENT, *parts]) + "]").encode()
+    with pytest.MonkeyPatch.context() as patch:
+        whole = both(data, patch)
+        patch.setattr(chrome_events, "LONGEST", max(map(len, (*parts, EVENT))) + 2)
+        patch.setattr(chrome_events, "STEP", step)
+        patch.setattr(chrome_events, "FIRST", 1)
+        pieces = both(data, patch)
+    assert told(pieces[0]) == told(pieces[1]) == told(whole[0])
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, len(EVENT) - 1])
@@ -129,19 +169,33 @@ def test_compiled_and_plain_agree(parts):
 
 
 @pytest.mark.jit
-def test_numbering_agrees_with_its_plain_twin():
-    data = np.frombuffer(b"abcabcabdx", np.uint8)
-    low, high = np.array([0, 3, 6, 9, 2, 0]), np.array([3, 6, 9, 10, 3, 0])
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([b"", b"a", b"abc", b"abd", b"x" * 9, b"x" * 8 + b"y", b"0123456"]), min_size=1))
+def test_numbering_agrees_with_its_plain_twin(parts):
+    source = np.frombuffer(b"".join(parts) or b"-", np.uint8)
+    ends = np.cumsum([len(part) for part in parts])
+    begins = np.concatenate(([0], ends[:-1]))
     results = []
-    for module in (compiled, plain):
-        slots, places, codes = np.full(16, -1), np.zeros((8, 2), np.int64), np.zeros(6, np.int64)
-        known = module.intern(data, low, high, slots, places, 0, codes)
-        if module is plain:
-            slots[:known] = np.arange(known)
-        sought, found = np.frombuffer(b"abdzx", np.uint8), np.zeros(3, np.int64)
-        module.look_up(data, slots, places, sought, np.array([0, 3, 4, 5]), found)
-        sizes = places[:known, 1] - places[:known, 0]
-        out = np.zeros(int(sizes.sum()), np.uint8)
-        module.gather(data, places[:known], np.concatenate(([0], np.cumsum(sizes))), out)
-        results.append((known, places.tolist(), codes.tolist(), found.tolist(), out.tolist()))
+    for module in (compiled_texts, plain_texts):
+        slots, codes = np.full(8, -1), np.zeros(len(parts), np.int64)
+        data, offsets = np.zeros(512, np.uint8), np.zeros(len(parts) + 2, np.int64)
+        half = len(parts) // 2
+        known = module.intern(source, begins[:half], ends[:half], slots, data, offsets, 0, codes[:half])
+        wider = np.full(64 * len(parts), -1)
+        module.spread(slots, wider)
+        known = module.intern(source, begins[half:], ends[half:], wider, data, offsets, known, codes[half:])
+        sought, found = np.frombuffer(b"abdzabcx", np.uint8), np.zeros(3, np.int64)
+        module.look_up(wider, data, offsets[: known + 1], sought, np.array([0, 3, 4, 7]), found)
+        results.append((known, codes.tolist(), found.tolist(), data.tolist(), offsets[: known + 1].tolist()))
     assert results[0] == results[1]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.from_regex(r"-?(0|[1-9][0-9]{0,11})\.[0-9]{1,17}", fullmatch=True))
+def test_a_decimal_is_tidy_only_where_it_is_written_as_it_is_read(text):
+    event = EVENT.replace('{"n":1}', f'{{"n":{text}}}')
+    row = np.zeros((1, compiled.FIELDS), np.int64)
+    assert compiled.plain_slices(np.frombuffer((event + "]").encode(), np.uint8), 0, row)[0] == 1
+    if row[0, compiled.ARGS] > 0:
+        assert msgspec.json.encode(float(text)).decode() == text
+    assert plain.plain_slices(np.frombuffer((event + "]").encode(), np.uint8), 0, np.zeros_like(row))[0] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import shutil
 import subprocess
@@ -69,7 +70,7 @@ def content(trace: Trace) -> dict[str, Any]:
 def test_in_out_in_is_an_identity(
     to: str, tmp_path_factory: pytest.TempPathFactory, rows: list[Any], counted: list[Any], tied: list[Any]
 ) -> None:
-    trace = read_chrome(json.dumps([*rows, *counted, *tied]).encode(), "made")
+    trace = read_chrome(io.BytesIO(json.dumps([*rows, *counted, *tied]).encode()).read, "made")
     path = tmp_path_factory.mktemp("trip") / "out"
     export(trace, to, path)
     again = readers.open(path)
@@ -82,7 +83,7 @@ def test_an_arrow_to_a_slice_that_began_earlier_is_left_out_alone(to: str, tmp_p
     around = {"ph": "X", "pid": 1, "tid": 1, "name": "around", "ts": 0.0, "dur": 4e-06}
     inside = [around | {"name": name, "ts": at, "dur": 0.0} for name, at in (("first", 1e-06), ("second", 2e-06))]
     tied = [{"ph": "s", "pid": 1, "tid": 1, "ts": time, "id": 1} for time in (1e-06, 2e-06, 3e-06)]
-    trace = read_chrome(json.dumps([around, *inside, *tied]).encode(), "made")
+    trace = read_chrome(io.BytesIO(json.dumps([around, *inside, *tied]).encode()).read, "made")
 
     def arrows(found: Trace) -> list[tuple[str | None, ...]]:
         ends = zip(found.edges.signaler.tolist(), found.edges.waiter.tolist(), strict=True)
@@ -170,7 +171,7 @@ def test_the_file_of_a_pytorch_profile_comes_back_whole(tmp_path: Path) -> None:
 def test_a_slice_that_begins_where_another_ends_lies_beside_it(to: str, tmp_path: Path) -> None:
     spans = [(0, 2), (2, 2), (4, 0), (4, 3), (4, 1), (5, 2)]
     rows = [{"ph": "X", "pid": 1, "tid": 1, "name": str(n), "ts": at, "dur": d} for n, (at, d) in enumerate(spans)]
-    trace = read_chrome(json.dumps(rows).encode(), "made")
+    trace = read_chrome(io.BytesIO(json.dumps(rows).encode()).read, "made")
     export(trace, to, tmp_path / "out")
     assert content(readers.open(tmp_path / "out")) == content(trace)
 

@@ -35,6 +35,7 @@ def test_merging_agrees_with_the_slow_twin(rows):
     assert kept == naive.merge_sorted(start, end, theirs[0], theirs[1])
     np.testing.assert_array_equal(ours[:, :kept], theirs[:, :kept])
     assert jit.union_sorted(start, end) == naive.union_sorted(start, end)
+    assert jit.apart(start, end) == naive.apart(start, end) == (np.array_equal(ours[0], start) and kept == start.size)
 
 
 @settings(max_examples=200, deadline=None)
@@ -46,6 +47,17 @@ def test_overlapping_agrees_with_the_slow_twin(first, second):
     kept = jit.overlap_merged(*a, *b, ours[0], ours[1])
     assert kept == naive.overlap_merged(*a, *b, theirs[0], theirs[1])
     np.testing.assert_array_equal(ours[:, :kept], theirs[:, :kept])
+
+
+@settings(max_examples=200, deadline=None)
+@given(first=pairs, low=st.integers(0, 40), length=st.integers(1, 40))
+def test_overlapping_with_one_interval_is_as_with_many(first, low, length):
+    window = np.array([low]), np.array([low + length])
+    expected = points(*intervals.merge(*spans(first))) & points(*window)
+    for both in ((spans(first), window), (window, spans(first))):
+        found = intervals.overlap(*both)
+        assert points(*found) == expected
+        assert jit.apart(*found)
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(-2, 9), st.integers(0, 3)), max_size=30))

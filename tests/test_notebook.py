@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -89,7 +90,7 @@ def test_a_verdict_and_a_chart_show_themselves() -> None:
 
 
 def test_a_general_timeline_and_an_empty_trace_show_what_there_is() -> None:
-    timeline = read_chrome(timelines.dumped(timelines.kineto()), "kineto.json")
+    timeline = read_chrome(io.BytesIO(timelines.dumped(timelines.kineto())).read, "kineto.json")
     assert pictures(timeline._repr_html_()) == 1
     assert pictures(sim.Trace(timeline.meta, sim.trace.Strings(), sim.trace.Instructions(0))._repr_html_()) == 0
 

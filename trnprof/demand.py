@@ -112,7 +112,8 @@ _BELOW = {MEMORY: "slow_dma", Engine.TENSOR: "cold"}
 def demand(index: Index, machine: Machine, region: Region) -> Demand:
     """What a region needed of each resource, and where the rest of its time went."""
     trace, work = index.trace, region.work
-    computing = {engine: _computing(index, region, engine) for engine in COMPUTE_ENGINES}
+    engines = trace.instructions.engine[region.rows]
+    computing = {engine: _computing(index, region.rows[engines == engine]) for engine in COMPUTE_ENGINES}
     spans = {engine: _engine_spans(index, region, rows) for engine, rows in computing.items()}
     spans[MEMORY] = _own(region, merge(*dma_spans(trace, *index.local(region.transfers, region.packets))))
     spans[NETWORK] = _own(region, merge(*collective_spans(index, region.rows, region.transfers)))
@@ -211,9 +212,9 @@ def _engine_spans(index: Index, region: Region, rows: np.ndarray) -> Spans:
     return _own(region, merge(ins.start_ps[rows], ins.end_ps[rows]))
 
 
-def _computing(index: Index, region: Region, engine: Engine) -> np.ndarray:
+def _computing(index: Index, rows: np.ndarray) -> np.ndarray:
+    """Of the rows of an engine, those that compute, on the core that does so longest."""
     ins = index.trace.instructions
-    rows = region.rows[ins.engine[region.rows] == engine]
     rows = rows[~(index.issue[rows] | index.table[rows])]
     core = ins.core[rows]
     if rows.size and core.min() != core.max():

@@ -13,8 +13,11 @@ Spans = tuple[np.ndarray, np.ndarray]
 
 def merge(start: np.ndarray, end: np.ndarray) -> Spans:
     """The union as sorted intervals that neither overlap nor touch."""
-    from trnprof.jit.intervals import merge_sorted
+    from trnprof.jit.intervals import apart, merge_sorted
 
+    start, end = np.ascontiguousarray(start, np.int64), np.ascontiguousarray(end, np.int64)
+    if apart(start, end):
+        return start, end
     start, end = by_start(start, end)
     out_start, out_end = np.empty_like(start), np.empty_like(end)
     kept = merge_sorted(start, end, out_start, out_end)
@@ -41,10 +44,20 @@ def overlap(first: Spans, second: Spans) -> Spans:
 
     a_start, a_end = merge(*first)
     b_start, b_end = merge(*second)
+    if a_start.size == 1:
+        return _within(b_start, b_end, int(a_start[0]), int(a_end[0]))
+    if b_start.size == 1:
+        return _within(a_start, a_end, int(b_start[0]), int(b_end[0]))
     room = a_start.size + b_start.size
     out_start, out_end = np.empty(room, np.int64), np.empty(room, np.int64)
     kept = overlap_merged(a_start, a_end, b_start, b_end, out_start, out_end)
     return out_start[:kept].copy(), out_end[:kept].copy()
+
+
+def _within(start: np.ndarray, end: np.ndarray, low: int, high: int) -> Spans:
+    """What of a merged set lies in [low, high)."""
+    inside = slice(np.searchsorted(end, low, "right"), np.searchsorted(start, high))
+    return np.maximum(start[inside], low), np.minimum(end[inside], high)
 
 
 def overlap_ps(first: Spans, second: Spans) -> int:

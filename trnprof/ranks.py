@@ -16,7 +16,7 @@ from sim.trace import ENGINE_NAMES, Trace
 from trnprof import workers
 from trnprof.ranking import KEYS, Rank, default_key, rank
 from trnprof.readers import open as read
-from trnprof.readers.files import trace_folders
+from trnprof.readers.folders import trace_folders
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.trace import NONE, RegionKind, Table, Trace
 from trnprof.intervals import Spans, merge
-from trnprof.work import Index, Work, length_ps, measure
+from trnprof.work import Index, Work, ascending, length_ps, measure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ def by_region(trace: Trace, index: Index | None = None) -> tuple[Region, ...]:
     out = []
     for row in np.argsort(first, kind="stable"):
         low, high = np.searchsorted(sorted_place, (first[row], last[row]))
-        rows = np.sort(index.worked[order[low:high]])
+        rows = ascending(index.worked[order[low:high]])
         out.append(_of_tree(index, int(row), int(depth[row]), rows))
     return tuple(out)
 
@@ -109,7 +109,7 @@ def by_source_line(trace: Trace, index: Index | None = None) -> tuple[Region, ..
     codes, starts = np.unique(source[order], return_index=True)
     parts = np.split(order, starts[1:])
     lines = [
-        _of_line(index, int(code), np.sort(index.worked[part]))
+        _of_line(index, int(code), ascending(index.worked[part]))
         for code, part in zip(codes, parts, strict=True)
         if code >= 0
     ]

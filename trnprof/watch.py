@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sim.errors import InputError
 from trnprof.readers import unpack
-from trnprof.readers.files import is_table
+from trnprof.readers.folders import is_table
 from trnprof.readers.legacy import stream
 from trnprof.readers.perfetto import is_perfetto
 from trnprof.readers.wire import Damaged, scan

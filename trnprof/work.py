@@ -134,20 +134,24 @@ class _Children:
     """Rows of one table by the row of another that they point to."""
 
     def __init__(self, parent: np.ndarray):
-        self.order = np.argsort(parent, kind="stable")
-        self.keys = parent[self.order]
+        last = int(parent.max(initial=NONE))
+        order = np.argsort(parent, kind="stable")
+        self.order = order[order.size - np.count_nonzero(parent >= 0) :]
+        self.first = np.zeros(last + 3, np.int64)
+        """Where in `order` those of each row begin; the last two are of rows that none points to."""
+        np.cumsum(np.bincount(parent[self.order], minlength=last + 2), out=self.first[1:])
 
     def of(self, parents: np.ndarray) -> np.ndarray:
         """The rows that point to any of these, ascending; int64."""
-        low = np.searchsorted(self.keys, parents, "left")
-        high = np.searchsorted(self.keys, parents, "right")
-        count = high - low
+        parents = np.minimum(parents, self.first.size - 2)
+        low = self.first[parents]
+        count = self.first[parents + 1] - low
         before = np.cumsum(count) - count
         places = np.repeat(low - before, count) + np.arange(int(count.sum()))
-        return _ascending(self.order[places])
+        return ascending(self.order[places])
 
 
-def _ascending(rows: np.ndarray) -> np.ndarray:
+def ascending(rows: np.ndarray) -> np.ndarray:
     """Distinct rows in order, int64; those of a part of the trace lie close together, so that none need be sorted."""
     low, high = (int(rows.min()), int(rows.max()) + 1) if rows.size else (0, 0)
     if high - low > 64 * rows.size:

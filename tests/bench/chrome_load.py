@@ -24,7 +24,7 @@ OURS = """
 import json, resource, sys, time
 import numpy as np
 from trnprof import readers
-from trnprof.readers import chrome
+from trnprof.readers import files
 from trnprof.jit.chrome import FIELDS, plain_slices
 plain_slices(np.frombuffer(b"[]", np.uint8), 0, np.empty((1, FIELDS), np.int64))  # loading the compiler is starting up
 wall, cpu = time.perf_counter(), time.process_time()

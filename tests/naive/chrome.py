@@ -9,7 +9,8 @@ WHOLE = r"(?:0|[1-9]\d{0,11})"
 DECIMAL = rf"-?{WHOLE}(?:\.\d{{1,6}})?"
 GAP = re.compile(rb"[ \n\r\t]*(?:,[ \n\r\t]*)*")
 FIELDS = {"name": 2, "cat": 4, "pid": 6, "tid": 8, "args": 10}
-EXACT = re.compile(rf"{TEXT}|-?{WHOLE}|true|false|null")
+SHORT = r"(?=[\d.]{3,16}(?![\d.]))(?!0\.000)(?:0|[1-9]\d*)\.(?:0|\d*[1-9])"
+EXACT = re.compile(rf"{TEXT}|-?{WHOLE}|-?{SHORT}|true|false|null")
 
 
 def plain_slices(data, at, out):
@@ -86,7 +87,7 @@ def take(text, key, low, high, row):
         tidy = (
             not twice(json.loads(value, object_pairs_hook=list))
             and not re.search(r"\s", re.sub(TEXT, "", value))
-            and all(EXACT.fullmatch(word) and word != "-0" for word in re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value))
+            and all(map(exact, re.findall(rf"{TEXT}|[^\s{{}}\[\]:,]+", value)))
         )
         row[10], row[11] = (low if tidy else -low), high
         return value[0] == "{" and no_exponent(value)
@@ -99,6 +100,11 @@ def take(text, key, low, high, row):
     return no_exponent(value)
 
 
+def exact(word):
+    """Whether a scalar is written as it is read."""
+    return EXACT.fullmatch(word) and not word.startswith("-0")
+
+
 def twice(value):
     """Whether an object has a key twice."""
     pairs = [item for item in value if isinstance(item, tuple)] if isinstance(value, list) else []
@@ -108,23 +114,3 @@ def twice(value):
 
 def no_exponent(value):
     return not any(re.search(r"[eE]", word) for word in re.findall(r"-?\d[\d.eE+-]*", re.sub(TEXT, "", value)))
-
-
-def intern(data, low, high, slots, places, known, codes):
-    numbers = {data[a:b].tobytes(): k for k, (a, b) in enumerate(places[:known].tolist())}
-    for k, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        codes[k] = numbers.setdefault(data[a:b].tobytes(), len(numbers))
-        places[codes[k]] = places[codes[k]] if codes[k] < known else (a, b)
-        known = max(known, int(codes[k]) + 1)
-    return known
-
-
-def look_up(data, slots, places, sought, offsets, codes):
-    numbers = {data[a:b].tobytes(): k for k, (a, b) in enumerate(places.tolist()) if k in set(slots.tolist())}
-    for k in range(len(offsets) - 1):
-        codes[k] = numbers.get(sought[offsets[k] : offsets[k + 1]].tobytes(), -1)
-
-
-def gather(data, places, offsets, out):
-    for k, (a, b) in enumerate(places.tolist()):
-        out[offsets[k] : offsets[k + 1]] = data[a:b]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+
+
+def apart(start: np.ndarray, end: np.ndarray) -> bool:
+    spans = list(zip(start.tolist(), end.tolist(), strict=True))
+    return all(low < high for low, high in spans) and all(b[0] > a[1] for a, b in pairwise(spans))
 
 
 def merge_sorted(start: np.ndarray, end: np.ndarray, out_start: np.ndarray, out_end: np.ndarray) -> int:

@@ -29,9 +29,19 @@ OBJECTS = 2
 OBJECT_AT = 3
 """The object that is open at each depth; then object, begin and end of each key."""
 FIRST_KEY = OBJECT_AT + NESTING + 1
+PARTS = FIRST_KEY + 3 * MOST_KEYS
+"""How many values of the event have been noted; then begin, end and field of each."""
+MOST_PARTS = 48
+STATE = PARTS + 1 + 3 * MOST_PARTS
+
+SCALAR = FIELDS + 1
+"""In place of a field: a value that is only passed over; the next is where the arguments end."""
+CLOSED = FIELDS + 2
 
 PLACES = 6
 DIGITS = 12
+EXACT_DIGITS = 15
+"""Decimals of no more digits come back from 64 bits as they were."""
 
 QUOTE, COMMA, COLON, BACKSLASH, MINUS, DOT = 34, 44, 58, 92, 45, 46
 ZERO, NINE = 48, 57
@@ -129,6 +139,17 @@ def word_end(data, p):
 
 
 @njit(cache=True)
+def shortest(data, first, dot, last):
+    """Whether a decimal is what is written of the number that it is read as: 0.5 and 2.0, not 0.50 or 0.00001."""
+    if last == dot + 2 and data[dot + 1] == ZERO:
+        return dot - first < EXACT_DIGITS
+    if last - first - 1 > EXACT_DIGITS or data[last - 1] == ZERO:
+        return False
+    small = data[first] == ZERO and data[dot + 1] == ZERO
+    return not small or data[dot + 2] != ZERO or data[dot + 3] != ZERO
+
+
+@njit(cache=True)
 def scalar_end(data, p, tidy):
     """Where a string, number or word ends, -1 where it is not plain.
 
@@ -147,13 +168,14 @@ def scalar_end(data, p, tidy):
     if q - first > DIGITS or (c == MINUS and data[first] == ZERO):
         tidy[0] = 0
     if peek(data, q) == DOT:
-        tidy[0] = 0
-        first = q + 1
-        q = first
+        dot = q
+        q += 1
         while q < data.size and ZERO <= data[q] <= NINE:
             q += 1
-        if q == first:
+        if q == dot + 1:
             return -1
+        if not shortest(data, first, dot, q):
+            tidy[0] = 0
     return q if ends(data, q) else -1
 
 
@@ -176,6 +198,15 @@ def note_key(data, low, high, depth, tidy):
     at = FIRST_KEY + 3 * count
     tidy[at], tidy[at + 1], tidy[at + 2] = tidy[OBJECT_AT + depth], low, high
     tidy[KEYS] = count + 1
+
+
+@njit(cache=True)
+def note_part(low, high, field, tidy):
+    """Remember where a value stands; one too many makes the event no pattern for the next."""
+    if tidy[PARTS] < MOST_PARTS:
+        at = PARTS + 1 + 3 * tidy[PARTS]
+        tidy[at], tidy[at + 1], tidy[at + 2] = low, high, field
+    tidy[PARTS] += 1
 
 
 @njit(cache=True)
@@ -224,9 +255,11 @@ def value_end(data, p, tidy):
                 if p < 0:
                     return -1
         else:
+            first = p
             p = scalar_end(data, p, tidy)
             if p < 0:
                 return -1
+            note_part(first, p, SCALAR, tidy)
             done = True
         while done:
             if depth == 0:
@@ -302,7 +335,9 @@ def field_end(data, p, field, row, tidy):
             return -1
         tidy[0] = 1
         tidy[KEYS] = 0
+        note_part(p, p, ARGS, tidy)
         last = value_end(data, p, tidy)
+        note_part(last, last, CLOSED, tidy)
         row[ARGS], row[ARGS + 1] = (p if tidy[0] else -p), last
         return last
     if peek(data, p) == QUOTE:
@@ -335,7 +370,10 @@ def event_end(data, p, row, tidy):
             return -1
         if field >= 0:
             seen |= 1 << field
+            first = p
             p = field_end(data, p, field, row, tidy)
+            if field < ARGS:
+                note_part(first, p, field, tidy)
         else:
             p = value_end(data, p, tidy)
         if p < 0:
@@ -352,12 +390,52 @@ def event_end(data, p, row, tidy):
 
 
 @njit(cache=True)
+def alike(data, p, q, size):
+    """Whether so many bytes from p on are those from q on."""
+    if p + size > data.size:
+        return False
+    for k in range(size):
+        if data[p + k] != data[q + k]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def alike_end(data, p, begin, end, row, tidy):
+    """Read one event that is like another but for its values; returns where it ends, -1 where it is not.
+
+    begin, end : of the other, whose values are noted and whose arguments are tidy
+    """
+    row[:] = 0
+    q = begin
+    for k in range(tidy[PARTS]):
+        at = PARTS + 1 + 3 * k
+        low, high, field = tidy[at], tidy[at + 1], tidy[at + 2]
+        if not alike(data, p, q, low - q):
+            return -1
+        p += low - q
+        q = high
+        if field == ARGS:
+            row[ARGS] = p
+            tidy[0] = 1
+        elif field == CLOSED:
+            row[ARGS] = row[ARGS] if tidy[0] else -row[ARGS]
+            row[ARGS + 1] = p
+        else:
+            p = scalar_end(data, p, tidy) if field == SCALAR else field_end(data, p, field, row, tidy)
+            if p < 0:
+                return -1
+    return p + end - q if alike(data, p, q, end - q) and row[LENGTH] >= 0 else -1
+
+
+@njit(cache=True)
 def plain_slices(data, at, out):
     """Read events from a place on until one is not plain or `out` is full: how many, and where the next begins.
 
     data : uint8 [bytes];  out : int64 [rows, FIELDS]
     """
-    tidy = np.zeros(FIRST_KEY + 3 * MOST_KEYS, np.int64)
+    tidy = np.zeros(STATE, np.int64)
+    begin = end = -1
     filled = 0
     while filled < out.shape[0]:
         p = skip(data, at)
@@ -365,67 +443,14 @@ def plain_slices(data, at, out):
             p = skip(data, p + 1)
         if peek(data, p) != OPEN:
             break
-        last = event_end(data, p, out[filled], tidy)
+        # Most events of a file differ from the one before in their values only.
+        last = alike_end(data, p, begin, end, out[filled], tidy) if begin >= 0 else -1
         if last < 0:
-            break
+            tidy[PARTS] = 0
+            last = event_end(data, p, out[filled], tidy)
+            if last < 0:
+                break
+            begin, end = p if tidy[PARTS] <= MOST_PARTS and out[filled, ARGS] >= 0 else -1, last
         filled += 1
         at = last
     return filled, at
-
-
-@njit(cache=True)
-def home(data, low, high, mask):
-    """The slot where a text is looked for first."""
-    mixed = high - low
-    for p in range(low, high):
-        mixed = (mixed * 31 + int(data[p])) & 0xFFFFFFFFFFFF
-    return (mixed ^ (mixed >> 17)) & mask
-
-
-@njit(cache=True)
-def number_at(data, slots, places, sought, low, high):
-    """The slot of a text, or the free one that it would take."""
-    slot = home(sought, low, high, slots.size - 1)
-    while slots[slot] >= 0:
-        first = places[slots[slot], 0]
-        same = places[slots[slot], 1] - first == high - low
-        p = low
-        while same and p < high:
-            same = data[first + p - low] == sought[p]
-            p += 1
-        if same:
-            break
-        slot = (slot + 1) & (slots.size - 1)
-    return slot
-
-
-@njit(cache=True)
-def intern(data, low, high, slots, places, known, codes):
-    """Number texts by their first appearance; codes[k] is that of text k. Returns how many are known now.
-
-    slots : int64 [2^n], -1 or a number, at most half in use;  places : int64 [rows, 2], begin and end of each text
-    """
-    for k in range(low.size):
-        slot = number_at(data, slots, places, data, low[k], high[k])
-        if slots[slot] < 0:
-            slots[slot] = known
-            places[known, 0] = low[k]
-            places[known, 1] = high[k]
-            known += 1
-        codes[k] = slots[slot]
-    return known
-
-
-@njit(cache=True)
-def look_up(data, slots, places, sought, offsets, codes):
-    """Numbers of other texts, -1 for what is not known; slots and places as of `intern`."""
-    for k in range(offsets.size - 1):
-        codes[k] = slots[number_at(data, slots, places, sought, offsets[k], offsets[k + 1])]
-
-
-@njit(cache=True)
-def gather(data, places, offsets, out):
-    """Copy texts one after the other. offsets : int64 [texts + 1], where each begins in `out`"""
-    for k in range(places.shape[0]):
-        for p in range(offsets[k + 1] - offsets[k]):
-            out[offsets[k] + p] = data[places[k, 0] + p]

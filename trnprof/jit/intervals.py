@@ -6,6 +6,15 @@ NEVER = -(1 << 63)
 
 
 @njit(cache=True, small=20000)
+def apart(start, end):
+    """Whether intervals sorted by start neither overlap nor touch, and none is empty."""
+    for i in range(len(start)):
+        if end[i] <= start[i] or (i and start[i] <= end[i - 1]):
+            return False
+    return True
+
+
+@njit(cache=True, small=20000)
 def merge_sorted(start, end, out_start, out_end):
     kept = 0
     for i in range(len(start)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from sim.errors import InputError
 from sim.trace import Trace
 from trnprof.readers import cache
-from trnprof.readers.files import read_file, read_folder, trace_folder
+from trnprof.readers.folders import trace_folder
 from trnprof.readers.receipt import losses
 
 
@@ -25,7 +25,7 @@ def open(path: str | os.PathLike[str], *, strict: bool = False, columns: Mapping
         found = trace_folder(place) if place.is_dir() else place
         trace = cache.kept(found) if columns is None else None
         if trace is None:
-            trace = read_folder(found) if found.is_dir() else read_file(found, columns)
+            trace = _read(found, columns)
             trace = cache.keep(found, trace) if columns is None else trace
     except FileNotFoundError:
         raise InputError(f"{place}: no such trace") from None
@@ -39,6 +39,13 @@ def open(path: str | os.PathLike[str], *, strict: bool = False, columns: Mapping
     if strict and lost:
         raise InputError(f"{place}: {'; '.join(lost[:4])}", remedy="without --strict the rest opens")
     return trace
+
+
+def _read(path: Path, columns: Mapping[str, str] | None) -> Trace:
+    """The trace at a path, by a reader; loading all of them takes longer than a kept trace takes to open."""
+    from trnprof.readers.files import read_file, read_folder
+
+    return read_folder(path) if path.is_dir() else read_file(path, columns)
 
 
 def prepare(path: str | os.PathLike[str]) -> None:

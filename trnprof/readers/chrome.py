@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from sim.trace import Meta, Trace
-from trnprof.jit.chrome import ARGS, CATEGORY, LENGTH, NAME, START
+from trnprof.jit.chrome import CATEGORY, LENGTH, NAME, START
 from trnprof.readers.chrome_events import EVENTS, Event, events, picoseconds
-from trnprof.readers.chrome_plain import Plain, Quick
+from trnprof.readers.chrome_plain import Plain
 from trnprof.readers.legacy.rows import storable
 from trnprof.readers.receipt import Receipt, total
 from trnprof.readers.timeline import COUNTERS, FLOWS, SLICES, Timeline, track_name
@@ -23,6 +23,7 @@ from trnprof.readers.timeline import COUNTERS, FLOWS, SLICES, Timeline, track_na
 LANE_OF = "lane_of"
 """A metadata event that says of which thread a thread continues the overlapping slices; other viewers ignore it."""
 
+NOTHING = msgspec.Raw(b"")
 NO_TIME = "have no time"
 _KNOWN = frozenset("XBEbenSFTpiIRCstfM")
 
@@ -39,12 +40,16 @@ class _Open:
     event: Event
 
 
-def read(data: bytes, path: str) -> Trace:
-    """The trace of a Chrome trace file; `path` is for messages."""
+def read(read: Callable[[int], bytes], path: str) -> Trace:
+    """The trace of a Chrome trace file.
+
+    read : gives the next bytes of the file, at most so many, none at its end;  path : for messages
+    """
     receipt = Receipt()
     reader = _Reader(Timeline(receipt))
     timed: list[tuple[int, Event]] = []
-    for event in events(data, path, receipt):
+    texts: dict[str, str] = {}
+    for event in events(read, path, receipt):
         if isinstance(event, Plain):
             receipt.show(EVENTS, len(event.rows))
             reader.plain(event)
@@ -66,12 +71,26 @@ def read(data: bytes, path: str) -> Trace:
             elif phase in _AT_ONCE:
                 reader.take(time, event)
             else:
-                timed.append((time, event))
+                timed.append((time, slimmed(event, texts)))
     timed.sort(key=lambda pair: pair[0])
     for time, event in timed:
         reader.take(time, event)
     reader.finish(timed)
     return reader.timeline.trace(Meta(False, "unknown", path, tool="Chrome trace"), EVENTS)
+
+
+def slimmed(event: Event, texts: dict[str, str]) -> Event:
+    """An event that waits, without its time and without a hold on the part of the file that it was decoded from.
+
+    texts : one object for each text of all that wait
+    """
+    event.ts = event.dur = NOTHING
+    event.args = event.args.copy() if event.args else NOTHING
+    for field in ("ph", "name", "cat", "pid", "tid", "id"):
+        value = getattr(event, field)
+        if type(value) is str:
+            setattr(event, field, texts.setdefault(value, value))
+    return event
 
 
 class _Reader:
@@ -88,7 +107,6 @@ class _Reader:
         self._numbered: dict[int, int] = {}
         """Slices by their own number, which flows of ours name; times alone leave nested slices in doubt."""
         self._async: dict[str, tuple[str, str]] = {}
-        self._quick: Quick | None = None
         self._actions: dict[str, Callable[[int, Event], None]] = {
             "X": self._whole,
             "B": lambda time, event: self._begin(time, event, self._place(event), self._place(event)),
@@ -114,10 +132,9 @@ class _Reader:
             "track": run.tracks(lambda pid, tid: code(self._place_of(pid, tid))),
             "name": run.texts(NAME, code),
             "category": run.texts(CATEGORY, lambda text: code(text or None)),
-            "args": run.args(lambda raw: code(_args(msgspec.Raw(raw)))),
+            "args": run.args(self.timeline.block, lambda raw: code(_args(msgspec.Raw(raw)))),
         }
         self.timeline.slices(codes, start, start + run.rows[:, LENGTH])
-        self._quick = run.source
 
     def label(self, event: Event) -> None:
         """Take the name of a process or a thread."""
@@ -141,8 +158,6 @@ class _Reader:
         for stack in self._stacks.values():
             for begun in stack:
                 self.timeline.leave_open(begun.row)
-        if self._quick is not None:
-            self.timeline.block = self._quick.texts(ARGS)
         flows = [(time, event) for time, event in timed if event.ph in ("s", "t", "f")]
         finder = self.timeline.finder() if flows else None
         for time, event in flows:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,6 +19,14 @@ EVENTS = "events"
 _NESTING = 8
 _WINDOW = 1 << 18
 """Bytes that one event may take."""
+LONGEST = 1 << 20
+"""Bytes that one plain slice may take."""
+STEP = 1 << 20
+"""Bytes of a file that are read at once."""
+FIRST = 4 << 20
+"""Those that are read first, which tell whether it is large."""
+_KEY_BYTES = 256
+"""More than the name of the list of events, or what stands between two events, takes."""
 _RUN = 4096
 """Events decoded at once."""
 _DAMAGE = 2000
@@ -37,11 +46,16 @@ def _nested(depth: int) -> bytes:
 
 NESTED_OBJECT = rb"\{(?:" + _nested(_NESTING) + rb")*+\}"
 NESTED_LIST = rb"\[(?:" + _nested(_NESTING) + rb")*+\]"
-_EVENT = re.compile(NESTED_OBJECT)
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _GAP = re.compile(rb"[\s,]*+")
 _NEXT = re.compile(rb",\s*(?=\{)")
 _NUMBER = re.compile(rb'"?(-?\d{1,30})(?:\.(\d{1,6}))?"?')
+
+
+@cache
+def _object() -> re.Pattern[bytes]:
+    """What matches an event; that takes a while to compile, and not all who load this read a Chrome trace."""
+    return re.compile(NESTED_OBJECT)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -66,49 +80,100 @@ def is_chrome(data: bytes) -> bool:
     return data[:4096].lstrip()[:1] == b"[" or _LIST.search(data) is not None
 
 
-def events(data: bytes, path: str, receipt: Receipt) -> Iterator[Event | Plain]:
+class Window:
+    """A part of a file that moves over it from front to back."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.data = b""
+        self.passed = 0
+        """Bytes of the file before it."""
+        self.ended = False
+        self.move(0, FIRST)
+
+    def move(self, at: int, least: int = 0) -> None:
+        """Begin at what was place `at` of it and read on, until it holds an event and so many bytes."""
+        parts = [self.data[at:]]
+        self.passed += min(at, len(self.data))
+        size, least = len(parts[0]), max(LONGEST, least)
+        while not self.ended and (size < least or len(parts) == 1):
+            parts.append(self._read(STEP))
+            size += len(parts[-1])
+            self.ended = not parts[-1]
+        self.data = b"".join(parts)
+
+    def short(self, at: int) -> bool:
+        """Whether what an event may take does not lie behind a place, though the file goes on."""
+        return not self.ended and len(self.data) - at < LONGEST
+
+    def find(self, pattern: re.Pattern[bytes], at: int) -> int | None:
+        """The end of a pattern in the window, which moves for it; None where it does not come any more."""
+        while True:
+            found = pattern.search(self.data, at)
+            if found or self.ended:
+                return found.end() if found else None
+            self.move(max(at, len(self.data) - _KEY_BYTES))
+            at = 0
+
+
+def events(read: Callable[[int], bytes], path: str, receipt: Receipt) -> Iterator[Event | Plain]:
     """The events in the file's order, plain slices of large files many at once; those that cannot be decoded are set
     aside one by one.
 
+    read   : gives the next bytes of the file, at most so many, none at its end
     errors : InputError where hardly anything is whole
     """
-    found = _LIST.search(data)
-    at = found.end() if found else data.index(b"[") + 1
+    window, quick, match = Window(read), Quick(), _object().match
+    start = _GAP.match(window.data).end()
+    is_list = window.data[start : start + 1] == b"["
+    at = start + 1 if is_list else window.find(_LIST, 0) or 0
+    quick.look_at(window.data)
     run: list[tuple[int, int]] = []
     damage = 0
-    quick = Quick(data)
     while True:
+        if window.short(at):
+            yield from _decode(window.data, run, receipt)
+            run = []
+            window.move(at)
+            quick.look_at(window.data)
+            at = 0
         if plain := quick.take(at):
-            yield from _decode(data, run, receipt)
+            yield from _decode(window.data, run, receipt)
             run = []
             receipt.read(EVENTS, len(plain.rows))
             yield plain
             at = plain.end
             continue
-        at = _GAP.match(data, at).end()
-        if data[at : at + 1] == b"]":
+        at = _GAP.match(window.data, at).end()
+        if window.data[at : at + 1] == b"]":
             break
-        whole = _EVENT.match(data, at, at + _WINDOW)
+        if window.short(at):
+            continue
+        whole = match(window.data, at, at + _WINDOW)
         if whole is not None:
             run.append(whole.span())
             at = whole.end()
             if len(run) == _RUN:
-                yield from _decode(data, run, receipt)
+                yield from _decode(window.data, run, receipt)
                 run = []
             continue
-        if at >= len(data):
+        if at >= len(window.data):
             receipt.remark("The file is cut off: the list of events has no end.")
             break
+        yield from _decode(window.data, run, receipt)
+        run = []
         damage += 1
         if damage > _DAMAGE:
+            at += window.passed
             raise InputError(f"{path}: more than {_DAMAGE} places are not valid JSON, the last at byte {at}")
         receipt.read(EVENTS, 1)
-        resume = _NEXT.search(data, at + 1)
+        resume = window.find(_NEXT, at + 1)
         receipt.set_aside(EVENTS, "are cut off" if resume is None else "are not valid JSON")
         if resume is None:
             break
-        at = resume.end()
-    yield from _decode(data, run, receipt)
+        quick.look_at(window.data)
+        at = resume
+    yield from _decode(window.data, run, receipt)
 
 
 def _decode(data: bytes, run: list[tuple[int, int]], receipt: Receipt) -> Iterator[Event]:

@@ -24,14 +24,9 @@ from trnprof.readers import (
     unpack,
 )
 from trnprof.readers.chrome_events import is_chrome
+from trnprof.readers.folders import SUPPORTED, trace_folder, trace_folders
 from trnprof.readers.parquet import TABLE_FILE
 
-SUPPORTED = (
-    "a trace directory, Neuron Explorer Parquet or CSV, a neuron-profile JSON or summary, a Chrome or Perfetto trace, "
-    "CSV with --columns; compressed (gzip, zstd, lz4, bzip2, xz) or in a zip or tar archive"
-)
-
-_DEPTH = 5
 _MARK = b"\xef\xbb\xbf"
 _KEY_BYTES = 256
 """More than the name of the list of events and the spaces behind it take."""
@@ -51,7 +46,7 @@ def read_file(path: Path, columns: Mapping[str, str] | None = None) -> Trace:
         if columns is not None or head.lstrip()[:1] not in (b"{", b"["):
             return _read_text(path, source, head, columns)
         if is_chrome(head):
-            return chrome.read(source.rest(), str(path))
+            return chrome.read(source.read, str(path))
         for module in (tables, summaries):
             if module.is_json(head):
                 return module.read_json(source.rest(), str(path))
@@ -61,7 +56,7 @@ def read_file(path: Path, columns: Mapping[str, str] | None = None) -> Trace:
             if not _lists_events(path):
                 raise
     with unpack.opened(path) as source:
-        return chrome.read(source.rest(), str(path))
+        return chrome.read(source.read, str(path))
 
 
 def _refuse(head: bytes, path: Path) -> None:
@@ -114,26 +109,6 @@ def _open_archive(path: Path, folder: Path) -> Trace:
     return replace(trace, meta=replace(trace.meta, source=str(path)))
 
 
-def trace_folder(path: Path) -> Path:
-    """The one directory with tables, here or below; or one with a profile a rank below it.
-
-    errors : InputError where there is none, or there are several
-    """
-    found = trace_folders(path)
-    if not found and (tables.is_folder(path) or explorer_csv.tables(path)):
-        return path
-    if not found:
-        has = sorted(entry.name for entry in path.iterdir())
-        inside = f"it has {', '.join(has[:5])}{'…' if len(has) > 5 else ''}" if has else "it is empty"
-        raise InputError(f"{path}: a directory without profile tables; {inside}", remedy=f"what opens: {SUPPORTED}")
-    if ranks.ranks_of(path, found):
-        return path
-    if len(found) > 1:
-        names = ", ".join(str(place) for place in found[:8])
-        raise InputError(f"{path}: holds {len(found)} traces", remedy=f"open one of: {names}")
-    return found[0]
-
-
 def read_folder(path: Path) -> Trace:
     """The trace of a directory with tables, or of the ranks below it."""
     below = trace_folders(path)
@@ -146,19 +121,3 @@ def read_folder(path: Path) -> Trace:
         return tables.read_folder(path)
     spread = {} if any(TABLE_FILE.match(entry.name) for entry in path.iterdir()) else explorer_csv.tables(path)
     return explorer_csv.read(spread, str(path)) if spread else explorer.read(path)
-
-
-def is_table(name: str) -> bool:
-    """Whether a file of this name makes its folder a trace."""
-    return name == INDEX or TABLE_FILE.match(name) is not None
-
-
-def trace_folders(path: Path, depth: int = 0) -> list[Path]:
-    """Directories with tables: this one, else those below it (`profiles/global/<name>@latest`)."""
-    entries = sorted(path.iterdir())
-    if any(is_table(entry.name) for entry in entries):
-        return [path]
-    if depth == _DEPTH:
-        return []
-    below = (entry for entry in entries if entry.is_dir() and not entry.is_symlink() and entry.name[0] != ".")
-    return [found for entry in below for found in trace_folders(entry, depth + 1)]

@@ -14,10 +14,10 @@ from itertools import pairwise
 import numpy as np
 
 from sim.errors import InputError
-from sim.texts import packed
+from sim.texts import ERRORS, packed
 from sim.trace import NONE, Counters, EdgeKind, Edges, Engine, Instructions, Meta, Strings, Trace, validate
-from trnprof.readers.chrome_plain import Texts
 from trnprof.readers.clock import LIMIT_PS
+from trnprof.readers.interned import Texts
 from trnprof.readers.receipt import Receipt, total
 
 BETWEEN = " / "
@@ -30,6 +30,14 @@ SLICES, COUNTERS, FLOWS = "slices", "counters", "flow events"
 _LOW, _HIGH = -(1 << 62), 1 << 62
 EXACT = 1 << 60
 """Times of which sums and differences fit 64 bits."""
+_TEXTS = {"track": "_track", "name": "_name", "opcode": "_category", "operands": "_args"}
+"""Columns of text and where their codes are collected."""
+_FEW = 1 << 16
+"""Rows that are changed together."""
+PLENTY = 1 << 17
+"""Texts that take more memory than the compiler does, which keeps others in less."""
+_MANY = 1 << 13
+"""Arguments that are numbered together."""
 _WALK = 256
 """Slices looked at, backwards, for the one that encloses a moment."""
 
@@ -56,8 +64,10 @@ class Timeline:
         self._points: dict[Hashable, list[tuple[int, int, bool]]] = {}
         self._arrows: list[tuple[int, int]] = []
         self._open: list[int] = []
-        self.block: Texts | None = None
-        """Texts of arguments that `slices` refers to."""
+        self.block = Texts()
+        """Texts of arguments that `slices` refers to, and those of slices that come when there are plenty."""
+        self._waiting: list[bytes] = []
+        self._waiting_rows: list[int] = []
 
     def slice(
         self, track: str, name: str, start: int, end: int, category: str | None = None, args: str | None = None
@@ -67,7 +77,7 @@ class Timeline:
         self._track.append(code(track))
         self._name.append(code(name))
         self._category.append(code(category or None))
-        self._args.append(code(args or None))
+        self._args.append(self._put(args) if args and len(self.strings) > PLENTY else code(args or None))
         low, high = self._relative(start), self._relative(end)
         if not (_LOW <= low <= high <= _HIGH):
             self._widen()
@@ -85,27 +95,47 @@ class Timeline:
             self._widen()
             start, end = start.astype(object), end.astype(object)
         for name, values in codes.items():
-            getattr(self, f"_{name}").frombytes(values.astype(np.int32).tobytes())
+            getattr(self, f"_{name}").frombytes(values.astype(np.int32).view(np.uint8))
         for mine, times in ((self._start, start - origin), (self._end, end - origin)):
             if isinstance(mine, array):
-                mine.frombytes(times.tobytes())
+                mine.frombytes(times.view(np.uint8))
             else:
                 mine.extend(times.tolist())
 
+    def _put(self, args: str) -> int:
+        """Let arguments wait for many to be numbered at once, in a third of the memory."""
+        if len(self._waiting) == _MANY:
+            self._number()
+        self._waiting.append(args.encode(errors=ERRORS))
+        self._waiting_rows.append(len(self._args))
+        return NONE
+
+    def _number(self) -> None:
+        """Number the arguments that wait."""
+        ends = np.cumsum(np.fromiter(map(len, self._waiting), np.int64, len(self._waiting)))
+        begins = np.concatenate(([0], ends[:-1])) if ends.size else ends
+        numbers = self.block.numbers(np.frombuffer(b"".join(self._waiting), np.uint8), begins, ends)
+        np.frombuffer(self._args, np.int32)[self._waiting_rows] = -2 - numbers
+        self._waiting, self._waiting_rows = [], []
+
     def _written(self) -> Strings:
         """All texts; those of `block` after the others, unless they are among these."""
-        if self.block is None:
+        if self._waiting:
+            self._number()
+        if not self.block.known:
             return self.strings
+        block, self.block = self.block, Texts()
         shift = len(self.strings)
-        table = self.block.after(*packed(self.strings))
-        args = np.array(self._args, np.int32)
-        place = np.arange(shift, shift + self.block.known, dtype=np.int32)
+        args = np.frombuffer(self._args, np.int32)
+        place = np.arange(shift, shift + block.known, dtype=np.int32)
         given = np.unique(args[args >= 0])
-        twins = self.block.known_as(*packed(self.strings[code] or "" for code in given.tolist()))
+        others = packed(self.strings)
+        twins = block.known_as(*others)[given]
         place[twins[twins >= 0]] = given[twins >= 0]
-        late = args < NONE
-        args[late] = place[-2 - args[late]]
-        self._args = array("i", args.tobytes())
+        table = block.after(*others)
+        for part in np.split(args, range(_FEW, args.size, _FEW)):
+            late = part < NONE
+            part[late] = place[-2 - part[late]]
         return table
 
     def span(self, row: int, start: int, end: int) -> None:
@@ -158,25 +188,26 @@ class Timeline:
         self._chain()
         self._extend()
         base, sound = self._place()
-        start, end = ((_whole(times)[sound] - base).astype(np.int64) for times in (self._start, self._end))
-        rows = np.flatnonzero(sound)
-        order = np.lexsort((rows, -end, start))
-        place = np.full(len(self._start) + 1, NONE, np.int64)
-        place[rows[order]] = np.arange(order.size)
-        kept = rows[order]
+        count = len(self._start)
+        start, end = self._times("_start", base, sound), self._times("_end", base, sound)
+        kept = by_time(start, end)
+        self.receipt.show(SLICES, kept.size)
+        self.receipt.show_time(SLICES, total(end - start))
+        start = start[kept]
+        end = end[kept]
+        if kept.size < count:
+            kept = np.flatnonzero(sound)[kept]
         table = Instructions(
-            id=np.arange(1, order.size + 1),
-            start_ps=start[order],
-            end_ps=end[order],
-            engine=np.full(order.size, Engine.OTHER, np.int8),
-            **{name: np.array(codes, np.int32)[kept] for name, codes in self._texts().items()},
+            id=np.arange(1, kept.size + 1),
+            start_ps=start,
+            end_ps=end,
+            engine=np.full(kept.size, Engine.OTHER, np.int8),
+            **{column: self._codes(name, kept) for column, name in _TEXTS.items()},
         )
         counters = self._counters(base)
-        self.receipt.show(SLICES, order.size)
-        self.receipt.show_time(SLICES, total(end - start))
         return self._finish(
             replace(meta, quarantined=self.receipt.quarantined((SLICES, COUNTERS, FLOWS, also))),
-            (table, counters, self._edges(place)),
+            (table, counters, self._edges(kept, count)),
             strings,
         )
 
@@ -196,8 +227,17 @@ class Timeline:
         validate(trace)
         return trace
 
-    def _texts(self) -> dict[str, array[int]]:
-        return {"track": self._track, "name": self._name, "opcode": self._category, "operands": self._args}
+    def _times(self, name: str, base: int, sound: np.ndarray) -> np.ndarray:
+        """Starts or ends of the sound slices, int64 ps; they are not kept in the other form."""
+        given = _whole(getattr(self, name))
+        setattr(self, name, array("q"))
+        return (_those(given, sound) - base).astype(np.int64, copy=False)
+
+    def _codes(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Codes of these slices, int32; they are not kept in the other form."""
+        given = np.array(getattr(self, name), np.int32, copy=None)
+        setattr(self, name, array("i"))
+        return given[rows]
 
     def _extend(self) -> None:
         """Let slices without an end last to the end of the timeline."""
@@ -216,13 +256,13 @@ class Timeline:
         starts, ends = _whole(self._start), _whole(self._end)
         times = _whole([time for _, time, _ in self._counter])
         moments = starts if starts.size else times
-        middle, reach = float(np.median(moments.astype(np.float64))), LIMIT_PS / 2
-        near = [np.abs(given.astype(np.float64) - middle) < reach for given in (starts, ends, times)]
+        near = _near([starts, ends, times], moments)
         sound = near[0] & near[1]
         for row in np.flatnonzero(~sound).tolist():
             self.receipt.set_aside(SLICES, "lie beyond 64-bit picoseconds of the others")
             self.receipt.set_time_aside(SLICES, self._end[row] - self._start[row])
-        kept = [part for part in (starts[sound], ends[sound], times[near[2]]) if part.size]
+        kept = [_those(given, where) for given, where in ((starts, sound), (ends, sound), (times, near[2]))]
+        kept = [part for part in kept if part.size]
         first, last = (int(min(map(np.min, kept))), int(max(map(np.max, kept)))) if kept else (0, 0)
         origin = self._origin or 0
         if 0 <= first + origin <= last - first:
@@ -258,8 +298,13 @@ class Timeline:
         self._arrows += [(one[1], other[1]) for one, other in pairwise(chain)]
         self.receipt.show(FLOWS, len(chain) if len(chain) > 1 else 0)
 
-    def _edges(self, place: np.ndarray) -> Edges:
+    def _edges(self, rows: np.ndarray, count: int) -> Edges:
+        """Arrows between rows of the table. rows : of `count` slices as they came, those of the table in its order"""
+        if not self._arrows:
+            return Edges(0)
         arrows = np.array(self._arrows, np.int64).reshape(-1, 2)
+        place = np.full(count + 1, NONE, np.int64)
+        place[rows] = np.arange(rows.size)
         signaler, waiter = place[arrows[:, 0]], place[arrows[:, 1]]
         known = (signaler != NONE) & (waiter != NONE)
         if not known.all():
@@ -268,6 +313,18 @@ class Timeline:
         pairs = np.unique(np.stack((signaler[known], waiter[known]), axis=1), axis=0)
         kinds = np.full(len(pairs), EdgeKind.ORDER, np.int8)
         return Edges(len(pairs), signaler=pairs[:, 0], waiter=pairs[:, 1], kind=kinds)
+
+
+def by_time(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Order of rows by start, of one start the longest first, of one end as they came."""
+    order = np.argsort(start, kind="stable")
+    sorted_ = start[order]
+    alike = np.flatnonzero(sorted_[1:] == sorted_[:-1])
+    if alike.size:
+        tied = np.union1d(alike, alike + 1)
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((rows, -end[rows], start[rows]))]
+    return order
 
 
 class Finder:
@@ -304,6 +361,21 @@ def _whole(times: array[int] | list[int]) -> np.ndarray:
     if isinstance(times, array):
         return np.frombuffer(times, np.int64) if times else np.empty(0, np.int64)
     return np.array(times, object)
+
+
+def _near(parts: list[np.ndarray], moments: np.ndarray) -> list[np.ndarray]:
+    """Which times of each part are so near the middle of some that 64 bits hold how far."""
+    reach = LIMIT_PS / 2
+    full = [part for part in parts if part.size]
+    if full and max(int(part.max()) for part in full) - min(int(part.min()) for part in full) < reach / 2:
+        return [np.ones(part.size, bool) for part in parts]
+    middle = float(np.median(moments.astype(np.float64)))
+    return [np.abs(part.astype(np.float64) - middle) < reach for part in parts]
+
+
+def _those(given: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Numbers at some places, without a copy where these are all."""
+    return given if where.all() else given[where]
 
 
 def _reach(counters: Counters) -> tuple[int, int]:

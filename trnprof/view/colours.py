@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 
-from sim.trace import NONE, Memory, QueueType, RegionKind, Trace
+from sim.trace import NONE, Arrays, Memory, QueueType, RegionKind, Trace
 from trnprof.view import format as words
 from trnprof.view.labels import direction, distinct
 from trnprof.view.lanes import Lane
@@ -74,7 +74,7 @@ class Schemes:
 
     def __getitem__(self, colour: str) -> Scheme:
         if colour not in self._made:
-            self._made[colour] = self._dma() if colour == "dma" else self._by_text(*_CODES[colour](self))
+            self._made[colour] = self._dma() if colour == "dma" else self._by_text(colour)
         return self._made[colour]
 
     def colours(self, colour: str, kind: str, rows: np.ndarray) -> np.ndarray:
@@ -102,38 +102,31 @@ class Schemes:
                     self._begins.popitem(last=False)
         return begin
 
-    def _by_text(self, codes: np.ndarray, write: Callable[[str], str]) -> Scheme:
+    def _by_text(self, colour: str) -> Scheme:
         """Instructions by the code of a text, and what they triggered with them."""
-        table = self.trace.instructions
-        took = np.where(table.control, 0, table.end_ps - table.start_ps)
-        codes = np.where(table.control, NONE, codes)
-        name = lambda code: write(self.trace.strings[code] or "")  # noqa: E731
-        legend, index = self._ranked(codes, took, len(self.trace.strings), name)
-        return Scheme(legend, self._carried(index))
+        codes, write = _CODES[colour]
 
-    def _ranked(
-        self, codes: np.ndarray, took: np.ndarray, size: int, name: Callable[[int], str]
-    ) -> tuple[tuple[LegendRow, ...], np.ndarray]:
-        """Legend rows, those with the most time first, and the colour of each code's rows, int8."""
-        known = codes >= 0
-        time = np.bincount(codes[known], took[known], size).astype(np.int64)
-        count = np.bincount(codes[known], minlength=size)
-        used = np.flatnonzero(count)
-        ranked = used[np.lexsort((used, -time[used]))]
-        whole, estimated = int(took.sum()), self.trace.meta.is_simulation
-        first, rest = ranked[:HUES], ranked[HUES:]
+        def rank() -> Arrays:
+            table = self.trace.instructions
+            took = np.where(table.control, 0, table.end_ps - table.start_ps)
+            return _ranked(np.where(table.control, NONE, codes(self)), took, len(self.trace.strings))
+
+        found = self.trace.derive(f"colour.{colour}", rank)
+        legend = self._legend(found, lambda code: write(self.trace.strings[code] or ""))
+        return Scheme(legend, self._carried(found["index"]))
+
+    def _legend(self, found: Arrays, name: Callable[[int], str]) -> tuple[LegendRow, ...]:
+        """Legend rows of what was ranked, those with the most time first."""
+        whole, left, rest, others = found["sums"].tolist()
+        estimated = self.trace.meta.is_simulation
         rows = [
-            legend_row(k, name(code) or "no name", (int(time[code]), int(count[code])), whole, estimated)
-            for k, code in enumerate(first.tolist())
+            legend_row(k, name(code) or "no name", (time, count), whole, estimated)
+            for k, (code, time, count) in enumerate(found["first"].tolist())
         ]
-        left = whole - sum(row.time_ps for row in rows)
-        others = int(count[rest].sum()) + int(np.count_nonzero(~known & (took > 0)))
         if others:
-            said = words.plural(rest.size, "other") if rest.size else "not named"
+            said = words.plural(rest, "other") if rest else "not named"
             rows.append(legend_row(OTHERS, said, (left, others), whole, estimated))
-        hue = np.full(size + 1, OTHERS, np.int8)
-        hue[first] = np.arange(first.size)
-        return tuple(rows), hue[codes]
+        return tuple(rows)
 
     def _carried(self, index: np.ndarray) -> dict[str, np.ndarray]:
         """Transfers and packets are coloured as the instruction that triggered them."""
@@ -148,7 +141,8 @@ class Schemes:
         """Transfers by what they do; where there are none, packets by who made their descriptors."""
         table = self.trace.transfers if len(self.trace.transfers) else self.trace.packets
         names, codes = self._kinds()
-        legend, index = self._ranked(codes, table.end_ps - table.start_ps, len(names), names.__getitem__)
+        found = _ranked(codes, table.end_ps - table.start_ps, len(names))
+        legend, index = self._legend(found, names.__getitem__), found["index"]
         if table is self.trace.packets:
             return Scheme(legend, {"packets": index})
         return Scheme(legend, {"transfers": index, "packets": np.append(index, np.int8(OTHERS))[self._owner]})
@@ -185,6 +179,27 @@ class Schemes:
         return name[table.region]
 
 
+def _ranked(codes: np.ndarray, took: np.ndarray, size: int) -> Arrays:
+    """The colour of each row, and of each code that has one: int64 [colours, 3], code, time in ps and how many.
+
+    sums : time of all, of rows without a colour of their own; codes without one; these rows
+    """
+    known = codes >= 0
+    time = np.bincount(codes[known], took[known], size).astype(np.int64)
+    count = np.bincount(codes[known], minlength=size)
+    used = np.flatnonzero(count)
+    ranked = used[np.lexsort((used, -time[used]))]
+    first, rest = ranked[:HUES], ranked[HUES:]
+    whole, others = int(took.sum()), int(count[rest].sum()) + int(np.count_nonzero(~known & (took > 0)))
+    hue = np.full(size + 1, OTHERS, np.int8)
+    hue[first] = np.arange(first.size)
+    return {
+        "index": hue[codes],
+        "first": np.stack((first, time[first], count[first]), axis=1),
+        "sums": np.array([whole, whole - int(time[first].sum()), rest.size, others], np.int64),
+    }
+
+
 def legend_row(colour: int, name: str, found: tuple[int, int], whole: int, estimated: bool) -> LegendRow:
     """A row of a legend. found : time in ps and how many; whole : the time of all rows"""
     time_ps, count = found
@@ -216,8 +231,8 @@ def _plain(text: str) -> str:
     return words.plain(text, _NAME_WIDTH)
 
 
-_CODES: dict[str, Callable[[Schemes], tuple[np.ndarray, Callable[[str], str]]]] = {
-    "opcode": lambda schemes: (schemes.trace.instructions.opcode, _plain),
-    "line": lambda schemes: (schemes.trace.instructions.source, words.place),
-    "operator": lambda schemes: (schemes.operators(), _plain),
+_CODES: dict[str, tuple[Callable[[Schemes], np.ndarray], Callable[[str], str]]] = {
+    "opcode": (lambda schemes: schemes.trace.instructions.opcode, _plain),
+    "line": (lambda schemes: schemes.trace.instructions.source, words.place),
+    "operator": (lambda schemes: schemes.operators(), _plain),
 }

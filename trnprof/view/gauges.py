@@ -6,6 +6,7 @@ Each answers for a stretch of time without looking at rows outside of it, so tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -51,10 +52,14 @@ class Flow:
         """total : int64 [rows of the lane + 1], what the rows before each come to"""
         self.lane, self.total, self.window = lane, total, window
 
-    @property
+    @cached_property
     def peak(self) -> float:
+        t0, t1 = self.window
+        return float(self.lane.kept(f"flops_peak.{t0}.{t1}", lambda: {"peak": self._peak()})["peak"][0])
+
+    def _peak(self) -> np.ndarray:
         found = self.sample(np.linspace(*self.window, _LOOKS + 1).astype(np.int64))
-        return float(np.nanmax(found, initial=0.0))
+        return np.nanmax(found, initial=0.0, keepdims=True)
 
     def sample(self, edges: np.ndarray) -> np.ndarray:
         """Rate between each two edges, per second, float32 [columns]."""

@@ -47,10 +47,11 @@ class Lane:
     @cached_property
     def blocks(self) -> tuple[np.ndarray, np.ndarray]:
         """What 16 and 256 consecutive rows come to, int64 [blocks, fields]."""
-        found = self._kept("blocks", self._measure)
+        found = self.kept("blocks", self._measure)
         return found["fine"], found["coarse"]
 
-    def _kept(self, name: str, make: Callable[[], Arrays]) -> Arrays:
+    def kept(self, name: str, make: Callable[[], Arrays]) -> Arrays:
+        """What `make` finds out about the lane, found once for a trace that is kept."""
         return make() if self._trace is None else self._trace.derive(f"{self._name}.{name}", make)
 
     def _of_most(self, name: str, make: Callable[[], np.ndarray], t0_ps: int, t1_ps: int) -> np.ndarray:
@@ -59,7 +60,7 @@ class Lane:
             return make()
         if t1_ps - t0_ps < NEARLY * (self.columns.start[self.rows[-1]] - self.columns.start[self.rows[0]]):
             return make()
-        return self._kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"].copy()
+        return self.kept(f"{name}.{t0_ps}.{t1_ps}", lambda: {"found": make()})["found"].copy()
 
     def _measure(self) -> Arrays:
         from trnprof.jit import frames
@@ -97,7 +98,7 @@ class Lane:
     def prepare(self) -> None:
         """Find out what the lane comes to at every zoom that shows many rows as one, where it is kept."""
         if self._keeps and not self._levels and len(buckets := self._buckets):
-            found = self._kept("levels", lambda: levels.made(self._marks, self._coverage, buckets, self._extent))
+            found = self.kept("levels", lambda: levels.made(self._marks, self._coverage, buckets, self._extent))
             self._levels = levels.told(found, self._extent[0])
 
     @property
@@ -164,5 +165,6 @@ class Lane:
 
     def position(self, row: int) -> int:
         """Where a row of the columns stands on this lane, -1 when it does not."""
-        at = int(np.searchsorted(self.rows, row))
+        # A number of another type would make NumPy copy all rows.
+        at = int(np.searchsorted(self.rows, self.rows.dtype.type(row)))
         return at if at < self.rows.size and self.rows[at] == row else -1

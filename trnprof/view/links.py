@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from sim.trace import NONE, Trace
+from sim.trace import NONE, Arrays, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Rows of a table by the instruction that they name."""
+
+    order: np.ndarray
+    """int32 or int64 [rows that name one], those of the first instruction first, ascending within each"""
+    first: np.ndarray
+    """int64 [instructions + 1], where in `order` those of each instruction begin"""
+
+    def of(self, row: int) -> np.ndarray:
+        return self.order[self.first[row] : self.first[row + 1]]
 
 
 class Links:
@@ -16,20 +31,29 @@ class Links:
         self.trace = trace
 
     @cached_property
-    def _by_waiter(self) -> tuple[np.ndarray, np.ndarray]:
-        return _grouped(self.trace.edges.waiter)
+    def _by_waiter(self) -> _Groups:
+        return self._grouped("waiter", lambda: self.trace.edges.waiter)
 
     @cached_property
-    def _by_signaler(self) -> tuple[np.ndarray, np.ndarray]:
-        return _grouped(self.trace.edges.signaler)
+    def _by_signaler(self) -> _Groups:
+        return self._grouped("signaler", lambda: self.trace.edges.signaler)
 
     @cached_property
-    def _by_trigger(self) -> tuple[np.ndarray, np.ndarray]:
-        return _grouped(self.trace.transfers.instruction)
+    def _by_trigger(self) -> _Groups:
+        return self._grouped("trigger", lambda: self.trace.transfers.instruction)
+
+    @cached_property
+    def _by_wait(self) -> _Groups:
+        return self._grouped("wait", lambda: self.trace.instructions.wait_for)
+
+    def _grouped(self, name: str, values: Callable[[], np.ndarray]) -> _Groups:
+        """Found once for a trace that is kept: sorting ten million rows takes half a second."""
+        count = len(self.trace.instructions)
+        return _Groups(**self.trace.derive(f"links.{name}", lambda: _grouped(values(), count)))
 
     def transfers(self, row: int) -> np.ndarray:
         """Transfers that an instruction triggered, in order of start."""
-        return np.sort(_members(self._by_trigger, row))
+        return self._by_trigger.of(row)
 
     def finish_ps(self, row: int) -> int:
         """When those that wait for an instruction may go on: its end, or that of the last transfer it triggered."""
@@ -42,7 +66,7 @@ class Links:
 
     def predecessors(self, row: int) -> list[int]:
         """What an instruction waited for, the latest to finish first; the recorded binding one leads."""
-        edges = _members(self._by_waiter, row)
+        edges = self._by_waiter.of(row)
         found = {int(r) for r in self.trace.edges.signaler[edges]} - {row}
         bound = int(self.trace.instructions.wait_for[row])
         if bound != NONE:
@@ -54,15 +78,11 @@ class Links:
         found = self.predecessors(row)
         return found[0] if found else NONE
 
-    @cached_property
-    def _by_wait(self) -> tuple[np.ndarray, np.ndarray]:
-        return _grouped(self.trace.instructions.wait_for)
-
     def successors(self, row: int) -> list[int]:
         """What waited for an instruction, the earliest to start first."""
-        edges = _members(self._by_signaler, row)
+        edges = self._by_signaler.of(row)
         found = {int(r) for r in self.trace.edges.waiter[edges]}
-        found |= {int(r) for r in _members(self._by_wait, row)}
+        found |= {int(r) for r in self._by_wait.of(row)}
         start = self.trace.instructions.start_ps
         return sorted(found - {row}, key=lambda r: (int(start[r]), r))
 
@@ -75,13 +95,9 @@ class Links:
         return (bound or after or [NONE])[0]
 
 
-def _grouped(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in order of their value, and the values in that order."""
-    order = np.argsort(values, kind="stable")
-    return order, values[order]
-
-
-def _members(group: tuple[np.ndarray, np.ndarray], value: int) -> np.ndarray:
-    order, values = group
-    low, high = np.searchsorted(values, (value, value + 1))
-    return order[low:high]
+def _grouped(values: np.ndarray, count: int) -> Arrays:
+    """Rows in order of their value, of those that have one, and where each of `count` values begins."""
+    width = np.int32 if values.size < 1 << 31 else np.int64
+    named = values[values >= 0]
+    first = np.concatenate(([0], np.cumsum(np.bincount(named, minlength=count)[:count])))
+    return {"order": np.argsort(values, kind="stable")[values.size - named.size :].astype(width), "first": first}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.trace import NONE, Engine
+from sim.trace import NONE, Engine, Table
 from trnprof.view import format as words
 from trnprof.view.labels import title
 from trnprof.view.records import Listing, ListingRow
@@ -42,8 +42,32 @@ def listing(session: Session, t0_ps: int, t1_ps: int, first: int = 0, most: int 
 def place(session: Session, t0_ps: int, t1_ps: int, at_ps: int) -> int:
     """How many rows of the table start before a moment."""
     cut = _Cut(session, t0_ps, t1_ps)
-    pairs = zip(cut.start, cut.rows, strict=True)
-    return max(0, min(cut.count - 1, sum(int(np.searchsorted(start[rows], at_ps)) for start, rows in pairs)))
+    return max(0, min(cut.count - 1, sum(rows.before(at_ps) for rows in cut.rows)))
+
+
+class _Touching:
+    """Rows of a table that begin before the end of a stretch and end after its beginning; those of no length count too.
+
+    Those that start inside are consecutive, so that a page of millions is found without a look at the others.
+    """
+
+    def __init__(self, table: Table, t0_ps: int, t1_ps: int):
+        self._start = table.start_ps
+        self._low, self._high = (int(at) for at in np.searchsorted(self._start, (t0_ps, t1_ps)))
+        self._early = np.flatnonzero(table.end_ps[: min(self._low, self._high)] > t0_ps)
+        self.size = self._early.size + max(0, self._high - self._low)
+
+    def __getitem__(self, k: int) -> int:
+        return int(self._early[k]) if k < self._early.size else self._low + k - self._early.size
+
+    def start(self, k: int) -> int:
+        """When number k starts, ps."""
+        return int(self._start[self[k]])
+
+    def before(self, time_ps: int) -> int:
+        """How many of them start before a moment."""
+        at = int(np.searchsorted(self._start, time_ps))
+        return int(np.searchsorted(self._early, at)) + max(0, min(at, self._high) - self._low)
 
 
 class _Cut:
@@ -51,9 +75,7 @@ class _Cut:
 
     def __init__(self, session: Session, t0_ps: int, t1_ps: int):
         trace = session.trace
-        self.rows = [_touching(table.start_ps, table.end_ps, t0_ps, t1_ps)
-                     for table in (trace.instructions, trace.transfers)]  # fmt: skip
-        self.start = [trace.instructions.start_ps, trace.transfers.start_ps]
+        self.rows = [_Touching(table, t0_ps, t1_ps) for table in (trace.instructions, trace.transfers)]
         self.count = sum(rows.size for rows in self.rows)
 
     def part(self, low: int, high: int) -> Iterator[tuple[str, int]]:
@@ -62,29 +84,17 @@ class _Cut:
         j = low - i
         ins, moved = self.rows
         for _ in range(low, min(high, self.count)):
-            if j >= moved.size or (i < ins.size and self.start[0][ins[i]] <= self.start[1][moved[j]]):
-                yield "instructions", int(ins[i])
+            if j >= moved.size or (i < ins.size and ins.start(i) <= moved.start(j)):
+                yield "instructions", ins[i]
                 i += 1
             else:
-                yield "transfers", int(moved[j])
+                yield "transfers", moved[j]
                 j += 1
 
     def _before(self, place: int) -> int:
         """How many of the first `place` are instructions."""
         ins, moved = self.rows
-        starts = self.start[1][moved]
-
-        def number(k: int) -> int:
-            return k + int(np.searchsorted(starts, self.start[0][ins[k]]))
-
-        return bisect_left(range(ins.size), place, key=number)
-
-
-def _touching(start: np.ndarray, end: np.ndarray, t0_ps: int, t1_ps: int) -> np.ndarray:
-    """Rows that begin before the end of a stretch and end after its beginning; those of no length count too."""
-    begun = int(np.searchsorted(start, t1_ps, "left"))
-    inside = (end[:begun] > t0_ps) | (start[:begun] >= t0_ps)
-    return np.flatnonzero(inside)
+        return bisect_left(range(ins.size), place, key=lambda k: k + moved.before(ins.start(k)))
 
 
 def _row(session: Session, kind: str, row: int) -> ListingRow:

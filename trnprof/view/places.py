@@ -45,7 +45,7 @@ def holds_several(path: Path) -> bool:
 
 def only_trace(folder: Path) -> Path | None:
     """The one directory with tables, here or below; the folder where its ranks are one trace; else None."""
-    from trnprof.readers.files import trace_folder
+    from trnprof.readers.folders import trace_folder
 
     try:
         return trace_folder(folder)

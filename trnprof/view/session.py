@@ -65,6 +65,9 @@ JUDGED = "judged"
 PREPARED = 1000
 """Columns of a picture that nobody looks at."""
 
+FEW = 1 << 16
+"""Instructions that are looked at together."""
+
 KEPT_WHAT_IFS = 4
 """Answers that are kept, each with its trace."""
 
@@ -444,9 +447,11 @@ class Session:
         """The first instruction of the kernel's work that starts in a window, else the first at all, -1 without one."""
         table = self.trace.instructions
         low, high = np.searchsorted(table.start_ps, (t0_ps, t1_ps))
-        worked = np.flatnonzero(~table.control[low:high] & (table.engine[low:high] != Engine.SYNC))
-        if worked.size:
-            return int(low + worked[0])
+        for at in range(int(low), int(high), FEW):
+            part = slice(at, min(at + FEW, int(high)))
+            worked = np.flatnonzero(~table.control[part] & (table.engine[part] != Engine.SYNC))
+            if worked.size:
+                return at + int(worked[0])
         return int(low) if high > low else NONE
 
     def nearest(self, track: str, t_ps: int) -> int:

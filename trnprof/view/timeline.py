@@ -23,6 +23,7 @@ from trnprof.view.lanes import Columns, Lane
 from trnprof.view.palette import NEUTRAL
 from trnprof.view.records import ESTIMATE, KERNEL, WASTE, WORK, Frame, Overview, Track, Viewport
 from trnprof.view.ribbon import Ribbon, ribbon
+from trnprof.view.shapes import Window, shapes
 from trnprof.view.tracks import Row
 
 QUANTUM = 256
@@ -31,9 +32,6 @@ QUANTUM = 256
 KEPT_FRAMES = 48
 
 GIGA = 10**9
-
-GAP_BUCKETS = 2
-"""Idle time shorter than this is not drawn: its share of a cluster shows it."""
 
 MOST_SEMAPHORES = 32
 """Of a core, that have a track: those that change most often."""
@@ -240,26 +238,28 @@ class Timeline:
         parts: list[_Marks] = []
         idle: list[tuple[int, np.ndarray]] = []
         levels: list[tuple[int, np.ndarray]] = []
-        edges = np.arange(t0, t1 + 1, bucket, dtype=np.int64)
-        for position, name in enumerate(ids):
-            row = self.rows[name]
+        rows = [self._drawn(name) for name in ids]
+        found = shapes(self.trace, rows, Window(bucket, t0, t1, self.window))
+        every, gaps, means = iter(found.marks), iter(found.gaps), iter(found.levels)
+        for position, row in enumerate(rows):
             if isinstance(row, Counter):
-                levels += [(position, steps.sample(edges)) for steps in row.steps]
+                levels += [(position, next(means)) for _ in row.steps]
                 continue
-            for number, lane in enumerate((self.route.lane,) if name == route.ID else row.lanes):
-                marks = lane.marks(t0, t1, bucket)
+            for number, lane in enumerate(row.lanes):
+                marks = next(every)
                 if marks.size:
                     shown = self._colour(row.track, lane, marks, colour)
                     if only and row.track.kind in _FILTERED.get(colour, _BARS):
                         self._leave_out(row.track.kind, lane, marks, shown, (colour, only))
                     parts.append(_Marks(position, number, row.track.kind, marks, shown))
             if row.idle is not None:
-                idle.append((position, row.idle.gaps(*self._within(t0, t1), GAP_BUCKETS * bucket, self.window[0])))
+                idle.append((position, next(gaps)))
         return self._assemble(ids, (colour, only), bucket, span, parts, idle, levels)
 
-    def _within(self, t0: int, t1: int) -> tuple[int, int]:
-        """Idle time is told inside the kernel window only: outside of it nothing is waited for."""
-        return max(t0, self.window[0]), max(min(t1, self.window[1]), max(t0, self.window[0]))
+    def _drawn(self, name: str) -> Row | Counter:
+        """A row with its lanes; the path has one once it is found."""
+        row = self.rows[name]
+        return replace(row, lanes=(self.route.lane,)) if name == route.ID else row
 
     def _colour(self, track: Track, lane: Lane, marks: np.ndarray, colour: str) -> np.ndarray:
         """Colour index of each mark of one lane."""

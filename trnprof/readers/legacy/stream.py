@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NoReturn
 
 from sim.errors import InputError
@@ -16,9 +17,14 @@ PIECE = 1 << 20
 LARGEST = 256 << 20
 """Bytes that one row may take."""
 
-_VALUE = re.compile(NESTED_OBJECT + b"|" + NESTED_LIST + b"|" + STRING + rb'|[^\s,:"{}\[\]]++')
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _MORE = re.compile(rb"[ \t\n\r]*+,[ \t\n\r]*+(?=[^\s\]])")
+
+
+@cache
+def _values() -> re.Pattern[bytes]:
+    """What matches a value; that takes a tenth of a second to compile, and not all who load this read JSON."""
+    return re.compile(NESTED_OBJECT + b"|" + NESTED_LIST + b"|" + STRING + rb'|[^\s,:"{}\[\]]++')
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class _Scanner:
 
     def __init__(self, read: Callable[[int], bytes], path: str) -> None:
         self._read, self._path = read, path
+        self._match = _values().match
         self._window = b""
         self._at = 0
         self._dropped = 0
@@ -118,7 +125,7 @@ class _Scanner:
         """Where the value at the present place lies in the window."""
         self._peek()
         while True:
-            found = _VALUE.match(self._window, self._at)
+            found = self._match(self._window, self._at)
             # A number or a word that ends where the window ends may go on behind it.
             if found is not None and (found.end() < len(self._window) or self._ended):
                 return found.span()
@@ -129,7 +136,7 @@ class _Scanner:
                 if span is not None:
                     return span
             if not self._fill():
-                found = _VALUE.match(self._window, self._at)
+                found = self._match(self._window, self._at)
                 return found.span() if found is not None else self._slowly()
 
     def _slowly(self, last: bool = True) -> tuple[int, int] | None:
@@ -171,7 +178,7 @@ class _Scanner:
         first, rows = self._at, 0
         end = first
         while True:
-            found = _VALUE.match(self._window, self._at)
+            found = self._match(self._window, self._at)
             if found is None or found.end() == len(self._window):
                 if rows:
                     return self._window[first:end], rows, True
