@@ -1,0 +1,100 @@
+"""Transfers of one statement become one: which, in which order, and what the merged one costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sim
+from sim import spec
+from sim.compiler import distribute, rename
+from sim.engines import dma
+from sim.memory import Layout
+from sim.nki import isa, language
+from sim.nki.kernel import Kernel
+from sim.program import Form, Program
+from sim.trace import Memory
+from tests.naive.meaning import written
+
+INNER, ROWS, COLUMNS = 512, 256, 1024
+ALL_FIT, LOADS_FIT, NOTHING_FITS = 2 * (64 + 24 + 16) << 10, 2 * 24 << 10, 2 * 16 << 10
+"""SBUF, bytes a partition: half of it holds all tiles, only the loaded ones, or not even these (fp32)."""
+
+
+def product(x, w):
+    """A product in tiles, each of which is loaded for each tile of the result that it takes part in."""
+    out = language.ndarray((ROWS, COLUMNS), x.dtype, language.shared_hbm)
+    for m in language.affine_range(ROWS // 128):
+        for n in language.affine_range(COLUMNS // 512):
+            sums = language.ndarray((128, 512), language.float32, language.psum)
+            for k in language.affine_range(INNER // 128):
+                left = language.load(x[k * 128 : (k + 1) * 128, m * 128 : (m + 1) * 128])
+                right = language.load(w[k * 128 : (k + 1) * 128, n * 512 : (n + 1) * 512])
+                isa.nc_matmul(sums, left, right)
+            tile = language.ndarray((128, 512), x.dtype)
+            isa.tensor_copy(tile, sums)
+            language.store(out[m * 128 : (m + 1) * 128, n * 512 : (n + 1) * 512], tile)
+    return out
+
+
+def traced(dtype: str = "float32") -> Program:
+    x, w = sim.TensorSpec((INNER, ROWS), dtype), sim.TensorSpec((INNER, COLUMNS), dtype)
+    return rename(sim.run(Kernel(product), x, w, values=False).program)
+
+
+def transfers(program: Program) -> list[tuple[int, Form]]:
+    """Each DMA with its number."""
+    forms = [program.forms[number] for number in program.form.tolist()]
+    return [(index, form) for index, form in enumerate(forms) if form.dma is not None]
+
+
+def loads(program: Program) -> list[tuple[int, Form]]:
+    return [(index, form) for index, form in transfers(program) if form.layouts[0].memory is Memory.SBUF]
+
+
+@pytest.mark.parametrize("limit", [ALL_FIT, LOADS_FIT])
+@pytest.mark.parametrize(("dtype", "moved"), [("float32", 1 + 4 + 2), ("bfloat16", 1 + 2 + 1)])
+def test_a_product_moves_4_kib_a_partition_at_once(dtype, moved, limit):
+    """As the semaphore updates of public profiles of this product tell, which has one transfer more for a bias."""
+    found = transfers(distribute(traced(dtype), limit))
+    assert len(found) == moved
+    assert {form.dma.bytes for _, form in found} <= {4096 * 128, 2048 * 128}
+
+
+@pytest.mark.parametrize("limit", [ALL_FIT, LOADS_FIT])
+def test_merging_leaves_what_is_written_as_it_was(limit):
+    program = traced()
+    assert written(distribute(program, limit)) == written(program)
+
+
+def test_a_loop_whose_inputs_do_not_fit_loads_them_as_it_says():
+    program = traced()
+    assert distribute(program, NOTHING_FITS) is program
+
+
+def test_each_input_is_loaded_once():
+    program = distribute(traced(), LOADS_FIT)
+    assert sum(form.dma.bytes for _, form in loads(program)) == 4 * INNER * (ROWS + COLUMNS)
+
+
+def test_loads_go_through_their_tensor_in_its_order_and_come_first():
+    program = distribute(traced(), LOADS_FIT)
+    assert [index for index, _ in loads(program)] == list(range(5))
+    sources = program.operands[program.operand_start[1] : program.operand_start[5]][1::2, 1]
+    assert (np.diff(sources) > 0).all()
+
+
+def test_merged_stores_stand_where_their_last_did():
+    program = distribute(traced(), LOADS_FIT)
+    matmuls = [program.forms[number].call.endswith("nc_matmul") for number in program.form.tolist()]
+    stores = [index for index, form in transfers(program) if form.layouts[0].memory is Memory.HBM]
+    assert [sum(matmuls[:store]) for store in stores] == [8, 16]
+
+
+def test_rows_that_continue_each_other_are_one_descriptor():
+    left, right = (form for _, form in loads(distribute(traced(), LOADS_FIT))[:2])
+    assert (left.dma.descriptors, right.dma.descriptors) == (INNER, 128)
+    tile = Layout.dense((128, 1024), right.layouts[0].dtype, Memory.SBUF)
+    source = Layout.dense(tile.shape, tile.dtype, Memory.HBM)
+    whole = dma.describe_copy(spec.device("trn2"), (tile, source), dma.UNKNOWN, dma.UNKNOWN, None)
+    assert right.dma.service_ps == pytest.approx(whole.dma.service_ps, rel=0.001)
