@@ -27,7 +27,7 @@ and spread. Before that, compiler passes:
 | assign | engines left open are chosen: copies to Scalar on v2, by turns later | on | off |
 | split | parts of a tile that are never accessed together get places of their own | on | off |
 | hoist | what does not change in a loop is computed once, what comes again if it fits or some must spill | on | off |
-| distribute | an affine loop runs statement by statement, or loads its inputs first; small neighbours merge | on | off |
+| distribute | an affine loop runs statement by statement, or its loads come first; small neighbours merge | on | off |
 | share | an input that is still resident is not loaded or prepared again | on | off |
 | spill | what must leave SBUF is saved once and reloaded; loads are repeated, so that one more tile fits | on | off |
 | room | KiB a partition that spilling keeps free | 8 | – |
