@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from sim.compiler.columns import operand_roles, permuted
+from sim.compiler.columns import instructions_of_operands, operand_roles, permuted
 from sim.compiler.hoisting import share
 from sim.compiler.merging import merge_neighbours, most_merged
 from sim.compiler.numbering import constant_storages, cores, is_plain_load, number_values
@@ -46,10 +46,43 @@ def distribute(program: Program, limit: int) -> Program:
             order[begin:end] = found
             loop[begin:end] = number
             merging[begin:end] = whole or is_transfer[found]
-    if (loop == NONE).all():
-        return program
-    program, kept = _loaded_once(permuted(program, order), loop)
-    return merge_neighbours(program, merging[kept])
+    if (loop != NONE).any():
+        program, kept = _loaded_once(permuted(program, order), loop)
+        program = merge_neighbours(program, merging[kept])
+    return _in_order_of_use(program)
+
+
+def _in_order_of_use(program: Program) -> Program:
+    """Of loads in a row, those of a statement are started first whose result is read first."""
+    constant = constant_storages(program, operand_roles(program))
+    roles = [form.roles == (Role.WRITE, Role.READ) * (len(form.roles) // 2) for form in program.forms]
+    storage, bounds = program.operands[:, 0].tolist(), program.operand_start.tolist()
+    first = _first_reads(program)
+    use = [
+        min(first[number] for number in storage[start:end:2])
+        if roles[form] and end > start and all(constant[number] for number in storage[start + 1 : end : 2])
+        else NONE
+        for form, start, end in zip(program.form.tolist(), bounds, bounds[1:])
+    ]
+    source = program.source.tolist()
+    order, begin = list(range(len(program))), 0
+    for load, rows in groupby(use, key=lambda position: position != NONE):
+        end = begin + sum(1 for _ in rows)
+        if load:
+            wanted: dict[int, int] = {}
+            for index in range(begin, end):
+                wanted[source[index]] = min(wanted.get(source[index], use[index]), use[index])
+            order[begin:end] = sorted(range(begin, end), key=lambda index: wanted[source[index]])
+        begin = end
+    return program if all(a < b for a, b in pairwise(order)) else permuted(program, np.array(order))
+
+
+def _first_reads(program: Program) -> list[int]:
+    """The first instruction that reads each storage, the number of instructions for none."""
+    reads = operand_roles(program) != Role.WRITE
+    first = np.full(len(program.storages), len(program))
+    np.minimum.at(first, program.operands[reads, 0], instructions_of_operands(program)[reads])
+    return first.tolist()
 
 
 def _loaded_once(program: Program, loop: np.ndarray) -> tuple[Program, np.ndarray]:
