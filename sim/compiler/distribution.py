@@ -18,6 +18,7 @@ from sim.compiler.columns import instructions_of_operands, operand_roles, permut
 from sim.compiler.hoisting import share
 from sim.compiler.merging import merge_neighbours, most_merged
 from sim.compiler.numbering import constant_storages, cores, is_plain_load, number_values
+from sim.compiler.residency import needs_spilling
 from sim.memory import Layout
 from sim.program import Program, Role
 from sim.trace import NONE, Memory, RegionKind
@@ -39,7 +40,7 @@ def distribute(program: Program, limit: int) -> Program:
     order = np.arange(len(program))
     loop, merging = np.full(len(program), NONE), np.zeros(len(program), bool)
     is_transfer = np.array([form.dma is not None for form in program.forms] or [False])[program.form]
-    scene = _Scene(program)
+    scene = _Scene(program, needs_spilling(program, limit))
     for number, (begin, end) in enumerate(_loops(program)):
         found, whole = scene.reordered(begin, end, limit)
         if found and scene.may_reorder(begin, found):
@@ -118,8 +119,10 @@ def _loops(program: Program) -> list[tuple[int, int]]:
 class _Scene:
     """The accesses of a program, by instruction."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, spills: bool):
         self.program = program
+        self.spills = spills
+        """Tiles must leave SBUF for others: what loads them may have to be repeated one by one."""
         self.bounds = program.operand_start.tolist()
         self.operands = program.operands.tolist()
         self.roles = operand_roles(program).tolist()
@@ -145,7 +148,7 @@ class _Scene:
         """The loop's instructions in their new order, none where too little fits; whether statement by statement."""
         if self.footprint(begin, end) * FOOTPRINT <= limit:
             return self.by_statement(begin, end), True
-        if self.loaded(begin, end) * FOOTPRINT <= limit:
+        if not self.spills and self.loaded(begin, end) * FOOTPRINT <= limit:
             return self.loads_first(begin, end), False
         return [], False
 
