@@ -47,7 +47,11 @@ def distribute(program: Program, limit: int) -> Program:
             order[begin:end] = found
             loop[begin:end] = number
             merging[begin:end] = whole or is_transfer[found]
-    if (loop != NONE).any():
+        elif not scene.spills:
+            found = scene.loads_together(begin, end)
+            order[begin:end] = found
+            merging[begin:end] = [scene.is_load[index] for index in found]
+    if merging.any():
         program, kept = _loaded_once(permuted(program, order), loop)
         program = merge_neighbours(program, merging[kept])
     return _in_order_of_use(program)
@@ -160,6 +164,23 @@ class _Scene:
             first.setdefault(self.source[index], index)
         loads.sort(key=lambda index: (first[self.source[index]], self.address(index), index))
         return loads + self._stores_together(begin, end)
+
+    def loads_together(self, begin: int, end: int) -> list[int]:
+        """The loop's instructions; loads that merge, of one statement in one run of a loop, stand where the first did."""
+        region = self.program.region.tolist()
+        waiting: dict[tuple[int, int], tuple[int, int]] = {}
+        place = list(range(begin, end))
+        for index in range(begin, end):
+            if index > begin and region[index] != region[index - 1]:
+                waiting.clear()
+            if self.is_load[index]:
+                statement = self.source[index], self.form[index]
+                first, count = waiting.get(statement, (index, 0))
+                place[index - begin] = first
+                waiting[statement] = first, count + 1
+                if count + 1 == self.most[self.form[index]]:
+                    del waiting[statement]
+        return sorted(range(begin, end), key=lambda index: (place[index - begin], index))
 
     def _stores_together(self, begin: int, end: int) -> list[int]:
         waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
