@@ -33,7 +33,7 @@ and spread. Before that, compiler passes:
 | room | KiB a partition that spilling keeps free | 8 | – |
 | straight | loops that Python unrolled: list schedule, first-fit addresses in that order | on | off |
 | buffers | slots of an allocation site for each tile alive at once | 2 | 0 (one pool) |
-| window | instructions among which an engine takes the oldest ready one | 16, GpSimd 10 | 64 |
+| window | instructions among which an engine takes the oldest ready one | 16, GpSimd 6 | 64 |
 
 `--pass NAME=off` (`sim.run(…, passes={{NAME: False}})`) switches one; `Options.alternatives()` lists the decisions that
 nobody can know of a real compiler, and error bars run each the other way. What a pass added or merged says so by its
@@ -90,8 +90,8 @@ the last digit (126,631,936, 7,340,032 and 117,440,512), no spill, and a time 6 
 - How compilers split elementwise chains between engines.
 - Overlap of matmuls in different row tiles of TensorE: no document gives its time.
 - GpSimd is free for its next transfer 582 ns after one whose semaphore it had to wait for; captured ones need 1.2 µs.
-- A transfer of a profile that runs alone reaches 420 GB/s; ours shares HBM with the other core and stays at 358. Rows
-  of 2 KiB stream through a DMA engine every 80 ns there, every 110 here: the figure fits the second matmul tutorial.
+- A transfer of a profile that runs alone reaches 420 GB/s; ours shares HBM with the other core and stays at 358.
+- How far loads are moved over waiting stores: 6 merged transfers fit, 4 or 10 move the largest MLPs by 10 %.
 - Descriptors that a queue waits for when its ring is full; what other cores of the chip do to HBM.
 - The phase of TensorE's clock window, arbitrary in each run: about 1 µs of a 20 µs kernel.
 """.replace("{{NAME: False}}", "{NAME: False}")

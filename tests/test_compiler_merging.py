@@ -7,7 +7,7 @@ import pytest
 
 import sim
 from sim import spec
-from sim.compiler import distribute, rename
+from sim.compiler import distribute, rename, residency
 from sim.engines import dma
 from sim.memory import Layout
 from sim.nki import isa, language
@@ -67,9 +67,25 @@ def test_merging_leaves_what_is_written_as_it_was(limit):
     assert written(distribute(program, limit)) == written(program)
 
 
-def test_a_loop_whose_inputs_do_not_fit_loads_them_as_it_says():
+def test_a_loop_whose_inputs_do_not_fit_loads_them_each_time_and_merges_in_a_run():
+    """Of 4 tiles along the sum 4 of 512 bytes, and 2 of 2 KiB."""
+    program = distribute(traced(), NOTHING_FITS)
+    assert [form.dma.bytes for _, form in loads(program)] == [2048 * 128, 4096 * 128, 4096 * 128] * 4
+    assert sum(form.layouts[0].memory is Memory.HBM for _, form in transfers(program)) == 4
+    assert written(program) == written(traced())
+
+
+def test_a_program_that_must_spill_keeps_its_loads_apart():
     program = traced()
-    assert distribute(program, NOTHING_FITS) is program
+    assert distribute(program, 2048) is program
+
+
+def test_what_a_merged_load_brought_is_loaded_again_and_never_saved():
+    program = distribute(traced(), NOTHING_FITS)
+    resident = residency.spill(program, 20 << 10, share=True)
+    spilled = [resident.forms[number].spill for number in resident.form.tolist()]
+    assert "save" not in spilled
+    assert written(resident) == written(program)
 
 
 def test_each_input_is_loaded_once():

@@ -4,7 +4,8 @@ Compilers of the legacy API do this where the tiles of all iterations fit into h
 transfers of neighbouring iterations then become one instruction (facts of the timing prototype, sections 7 and 8.5).
 Where only the inputs fit, these are loaded first, and stores merge. Either way an input is loaded once, its tiles in
 the order in which they lie in HBM, so that those that merge continue each other's rows: the events that public profiles
-of products count (trainium-kernel-fusion, mlp_profile_summaries) leave room for no other number of transfers.
+of products count (trainium-kernel-fusion, mlp_profile_summaries) leave room for no other number of transfers. Where not
+even the inputs fit, loads of neighbouring iterations of an inner loop merge.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ def distribute(program: Program, limit: int) -> Program:
             found = scene.loads_together(begin, end)
             order[begin:end] = found
             merging[begin:end] = [scene.is_load[index] for index in found]
-    if merging.any():
-        program, kept = _loaded_once(permuted(program, order), loop)
-        program = merge_neighbours(program, merging[kept])
-    return _in_order_of_use(program)
+    program = permuted(program, order) if merging.any() else program
+    if (loop != NONE).any():
+        program, kept = _loaded_once(program, loop)
+        merging = merging[kept]
+    return _in_order_of_use(merge_neighbours(program, merging))
 
 
 def _in_order_of_use(program: Program) -> Program:
@@ -166,7 +168,7 @@ class _Scene:
         return loads + self._stores_together(begin, end)
 
     def loads_together(self, begin: int, end: int) -> list[int]:
-        """The loop's instructions; loads that merge, of one statement in one run of a loop, stand where the first did."""
+        """The loop's instructions; loads of a statement that merge, in one run of a loop, stand where the first did."""
         region = self.program.region.tolist()
         waiting: dict[tuple[int, int], tuple[int, int]] = {}
         place = list(range(begin, end))
