@@ -37,9 +37,20 @@ def product(x, w):
     return out
 
 
-def traced(dtype: str = "float32") -> Program:
+def second_first(x, w):
+    """Two tensors are loaded, and the second is used before the first."""
+    out = language.ndarray((128, 512), x.dtype, language.shared_hbm)
+    one = language.load(x[0:128, 0:128])
+    other = language.load(w[0:128, 0:512])
+    isa.tensor_scalar(other, other, language.add, 1.0)
+    language.store(out[:, 0:128], one)
+    language.store(out[:, 128:512], other[:, 128:512])
+    return out
+
+
+def traced(dtype: str = "float32", kernel=product) -> Program:
     x, w = sim.TensorSpec((INNER, ROWS), dtype), sim.TensorSpec((INNER, COLUMNS), dtype)
-    return rename(sim.run(Kernel(product), x, w, values=False).program)
+    return rename(sim.run(Kernel(kernel), x, w, values=False).program)
 
 
 def transfers(program: Program) -> list[tuple[int, Form]]:
@@ -98,6 +109,13 @@ def test_loads_go_through_their_tensor_in_its_order_and_come_first():
     assert [index for index, _ in loads(program)] == list(range(5))
     sources = program.operands[program.operand_start[1] : program.operand_start[5]][1::2, 1]
     assert (np.diff(sources) > 0).all()
+
+
+def test_of_loads_in_a_row_what_is_read_first_is_started_first():
+    program = distribute(traced(kernel=second_first), LOADS_FIT)
+    sources = [program.operands[program.operand_start[index] + 1, 0] for index, _ in loads(program)]
+    assert [program.storages[source].name for source in sources] == ["w", "x"]
+    assert written(program) == written(traced(kernel=second_first))
 
 
 def test_merged_stores_stand_where_their_last_did():

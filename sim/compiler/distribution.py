@@ -61,27 +61,35 @@ def distribute(program: Program, limit: int) -> Program:
 
 def _in_order_of_use(program: Program) -> Program:
     """Of loads in a row, those of a statement are started first whose result is read first."""
-    constant = constant_storages(program, operand_roles(program))
-    roles = [form.roles == (Role.WRITE, Role.READ) * (len(form.roles) // 2) for form in program.forms]
+    use, source = _uses_of_loads(program), program.source.tolist()
     storage, bounds = program.operands[:, 0].tolist(), program.operand_start.tolist()
-    first = _first_reads(program)
-    use = [
-        min(first[number] for number in storage[start:end:2])
-        if roles[form] and end > start and all(constant[number] for number in storage[start + 1 : end : 2])
-        else NONE
-        for form, start, end in zip(program.form.tolist(), bounds, bounds[1:])
-    ]
-    source = program.source.tolist()
     order, begin = list(range(len(program))), 0
-    for load, rows in groupby(use, key=lambda position: position != NONE):
+    for is_load, rows in groupby(use, key=lambda position: position != NONE):
         end = begin + sum(1 for _ in rows)
-        if load:
+        if is_load:
             wanted: dict[int, int] = {}
+            writer: dict[int, int] = {}
             for index in range(begin, end):
                 wanted[source[index]] = min(wanted.get(source[index], use[index]), use[index])
-            order[begin:end] = sorted(range(begin, end), key=lambda index: wanted[source[index]])
+                for number in storage[bounds[index] : bounds[index + 1] : 2]:
+                    writer[number] = source[index] if writer.get(number, source[index]) == source[index] else NONE
+            if NONE not in writer.values():
+                order[begin:end] = sorted(range(begin, end), key=lambda index: wanted[source[index]])
         begin = end
     return program if all(a < b for a, b in pairwise(order)) else permuted(program, np.array(order))
+
+
+def _uses_of_loads(program: Program) -> list[int]:
+    """Per instruction: where what it loads of inputs is read first, NONE for one that loads nothing."""
+    constant = constant_storages(program, operand_roles(program))
+    pair = (Role.WRITE, Role.READ)
+    moves = [form.dma is not None and form.roles == pair * (len(form.roles) // 2) for form in program.forms]
+    storage, bounds, first = program.operands[:, 0].tolist(), program.operand_start.tolist(), _first_reads(program)
+    found = []
+    for form, start, end in zip(program.form.tolist(), bounds, bounds[1:]):
+        loads = moves[form] and all(constant[number] for number in storage[start + 1 : end : 2])
+        found.append(min(first[number] for number in storage[start:end:2]) if loads else NONE)
+    return found
 
 
 def _first_reads(program: Program) -> list[int]:
