@@ -56,7 +56,7 @@ def distribute(program: Program, limit: int) -> Program:
     if (loop != NONE).any():
         program, kept = _loaded_once(program, loop)
         merging = merging[kept]
-    return _in_order_of_use(merge_neighbours(program, merging))
+    return _in_order_of_use(merge_neighbours(program, merging) if merging.any() else program)
 
 
 def _in_order_of_use(program: Program) -> Program:

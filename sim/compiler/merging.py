@@ -86,9 +86,12 @@ def _groups(program: Program, where: np.ndarray) -> list[list[int]]:
     groups: list[list[int]] = []
     group = _Group()
     for index, key in enumerate(keys):
+        if not key[3]:
+            groups.append([index])
+            continue
         reads, writes = _places(program, index)
         fits = groups and key == keys[groups[-1][0]] and len(groups[-1]) < most[key[0]]
-        if key[3] and fits and group.takes(reads, writes):
+        if fits and group.takes(reads, writes):
             groups[-1].append(index)
         else:
             groups.append([index])
