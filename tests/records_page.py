@@ -48,7 +48,7 @@ VARIANTS = (
     Variant("room 16", passes={"room": 16}),
     Variant(
         "DMA latency 0",
-        figures={f"dma.{part}_{way}": 0 for part in ("dispatch", "notify") for way in ("load", "store")},
+        figures={f"dma.{part}_{way}": 0 for part in ("dispatch", "stagger", "notify") for way in ("load", "store")},
     ),
     Variant("DMA issue 0", figures={f"dma.issue_{kind}": 0 for kind in ("static", "hw", "sw", "hw_scratch")}),
     Variant("DMA descriptors 0", figures={"dma.desc_ovh": 0}),

@@ -114,12 +114,12 @@ def test_a_gain_by_emulation_says_with_which_settings_and_agrees_with_the_what_i
 
 
 STEPS = {
-    "every_tile": ("memory_bandwidth", 7906 / 8602, 4806 / 8602),
+    "every_tile": ("latency", None, 4806 / 8602),
     "in_blocks": ("compute", 1325 / 2451, 2163 / 2451),
     "overlapped": ("compute", 819 / 1801, 1781 / 1801),
 }
 """Verdict, and shares of DMA and TensorE at work, of AWS's three versions at 4096 x 4096 x 4096 in bf16 on trn2 (their
-performance-bounds document: 8602, 2451 and 1801 µs)."""
+performance-bounds document: 8602, 2451 and 1801 µs). Of the first it says DMA-bound: 16 384 triggers of 0.52 µs."""
 
 
 @cache
@@ -134,10 +134,10 @@ def test_the_three_steps_have_the_published_verdicts(name):
     trace = step(name).trace
     found = trnprof.classify(trace)[0]
     assert found.bound == bound
-    assert found.engine == (None if bound == "memory_bandwidth" else "TensorE")
+    assert found.engine == ("TensorE" if bound == "compute" else None)
     time, metrics = trace.meta.window[1] - trace.meta.window[0], trnprof.summarize(trace)
     assert metrics["tensor_engine_active_time"] * 1e12 / time == pytest.approx(tensor, abs=0.08)
-    assert metrics["dma_active_time"] * 1e12 / time == pytest.approx(dma, abs=0.2)
+    assert dma is None or metrics["dma_active_time"] * 1e12 / time == pytest.approx(dma, abs=0.2)
 
 
 def test_the_last_step_reaches_97_per_cent_of_its_roof():
@@ -148,10 +148,10 @@ def test_the_last_step_reaches_97_per_cent_of_its_roof():
 
 
 def test_advice_on_the_first_step_leads_to_the_second():
-    """Blocks that are used several times (reloads), in longer rows (small descriptors)."""
+    """Blocks that are used several times (reloads), several tiles a DMA (many DMAs)."""
     first = advise(step("every_tile").trace)
-    assert {advice.rule for advice in first[:3]} == {"reloads", "small_descriptors"}
-    assert "work in blocks" in first[0].fix
+    assert [advice.rule for advice in first[:3]] == ["many_dmas", "reloads", "reloads"]
+    assert "move several tiles with one" in first[0].fix and "work in blocks" in first[1].fix
 
 
 def test_advice_on_the_second_step_leads_to_the_third():

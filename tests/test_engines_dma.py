@@ -244,11 +244,22 @@ def test_a_transfer_takes_its_bytes_and_its_descriptors(device, stores):
     assert dma.service_ps == round((64 * 4096 / 8 / rate + 8 * figures["dma.desc_ovh"]) * 1000)
     assert dma.hbm_ps == round(64 * 4096 / figures["hbm_nc"] * 1000)
     assert (dma.dispatch_ps, dma.notify_ps) == (
-        figures[f"dma.dispatch_{side}"] * 1000,
+        (figures[f"dma.dispatch_{side}"] + figures[f"dma.stagger_{side}"]) * 1000,
         figures[f"dma.notify_{side}"] * 1000,
     )
     issue = figures["dma.issue_static" if device == "trn1" else "dma.issue_hw"] * 1000
     assert cost.occupancy_ps == cost.latency_ps == issue
+
+
+@pytest.mark.parametrize("device", GENERATIONS)
+def test_software_descriptors_are_written_before_the_trigger(device):
+    figures = spec.device(device)
+    with Chip(device, values=False) as chip:
+        nisa.dma_copy(chip.tensor((64, 8)), chip.hbm((64, 8)), dge_mode=nisa.dge_mode.swdge)
+        dma, cost = transfer(chip), chip.form.cost
+    assert cost.occupancy_ps == figures["dma.issue_sw"] * 1000
+    reached = figures["dma.sw_wake"] + figures["dma.dispatch_load"] + figures["dma.stagger_load"]
+    assert cost.occupancy_ps + dma.dispatch_ps == reached * 1000
 
 
 def test_a_32_kib_store_takes_as_long_as_in_the_documents():

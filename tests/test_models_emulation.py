@@ -286,7 +286,7 @@ def test_every_family_runs(family: str) -> None:
 
 
 def test_two_physical_cores_make_one_logical_core() -> None:
-    one, two = (trnprof.run_model(TINY, phase="prefill", seq=512, lnc=lnc) for lnc in (1, 2))
+    one, two = (trnprof.run_model(TINY, phase="prefill", seq=2048, lnc=lnc) for lnc in (1, 2))
     assert two.room == 2 * one.room
     assert two.latency_ps < one.latency_ps
     assert set(two.trace.instructions.core.tolist()) == {0, 1}

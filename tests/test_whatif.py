@@ -115,7 +115,7 @@ def test_with_more_dma_engines_hbm_is_the_limit_and_memory_still_the_bound(silu)
     )
 
 
-@pytest.mark.parametrize(("name", "why"), [("hbm_bw", "the DMA engines carry no more"), ("tensor_clock", "")])
+@pytest.mark.parametrize(("name", "why"), [("dma_bw", "HBM gives no more"), ("tensor_clock", "")])
 def test_more_of_one_bandwidth_that_gains_nothing_says_what_the_limit_is(silu, name, why):
     found = what_if(silu, {name: "2x"})
     assert found.time_ps == found.before_ps

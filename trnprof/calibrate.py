@@ -193,15 +193,18 @@ def _of_packet(size: int, count: int, stored: bool) -> Callable[[Device], float]
 
 def _direct(trace: Trace, base: Device) -> dict[str, tuple[float, float, float, int]]:
     """(typical, p10, p90, count), ns, of latencies that rows show."""
-    found = {"sem.wake": wakes(trace), **_dma_latencies(trace), **_triggers(trace)}
+    found = {"sem.wake": wakes(trace), **_dma_latencies(trace, base), **_triggers(trace)}
     told = {id: values for id, values in found.items() if id in base and values.size >= 3}
     # A full queue lengthens triggers, so that their lower quartile is nearer to the cost of one.
     middle = {id: 25 if id.startswith("dma.issue") else 50 for id in told}
     return {id: (*np.percentile(values, (middle[id], 10, 90)).tolist(), values.size) for id, values in told.items()}
 
 
-def _dma_latencies(trace: Trace) -> dict[str, np.ndarray]:
-    """Trigger to first byte where no queue was in the way, and last byte to semaphore."""
+def _dma_latencies(trace: Trace, base: Device) -> dict[str, np.ndarray]:
+    """Trigger to first byte where no queue was in the way, and last byte to semaphore.
+
+    A captured transfer begins with the first byte of its first engine, an emulated one when all its engines stream.
+    """
     table = trace.transfers
     known = np.flatnonzero((table.instruction != NONE) & (table.bytes > 0))
     first = _first_of_engine(trace, known)
@@ -210,7 +213,8 @@ def _dma_latencies(trace: Trace) -> dict[str, np.ndarray]:
     after = (table.done_ps[known] - table.end_ps[known]) / PS
     found = {}
     for name, way in (("load", ~stores), ("store", stores)):
-        found[f"dma.dispatch_{name}"] = gap[way & first & (gap > 0)]
+        stagger = base[f"dma.stagger_{name}"] if trace.meta.is_simulation else 0
+        found[f"dma.dispatch_{name}"] = gap[way & first & (gap > 0)] - stagger
         found[f"dma.notify_{name}"] = after[way & (after > 0)]
     return found
 

@@ -65,7 +65,7 @@ SETTINGS: dict[str, Setting] = {
     "memory_bw": Setting(("hbm_bw", "dma_engine_peak"), "HBM and DMA engines together; as factors"),
     "dma_queues": Setting(("dma_engines_nc",), "DMA engines of a core, which serve its queues"),
     "dma_latency": Setting(
-        ("dma.dispatch_load", "dma.dispatch_store", "dma.notify_load", "dma.notify_store"),
+        tuple(f"dma.{part}_{way}" for part in ("dispatch", "stagger", "notify") for way in ("load", "store")),
         "from trigger to first byte, from last byte to semaphore",
     ),
     "descriptor_cost": Setting(("dma.desc_ovh",), "time of every descriptor on a DMA engine"),

@@ -99,12 +99,7 @@ def triggered(device: Device, form: Form, outside: bool) -> Form:
     engine = Engine.GPSIMD if outside else Engine.SCALAR if stores else Engine.SYNC
     kind = "sw" if outside else "hw"
     cost, moved = laws.dma(device, dst, (src,), (kind, engine), form.dma.descriptors)
-    issue = _software_issue(device, form) if outside else laws.ns(device["dma.issue_hw_scratch"])
-    return replace(form, engine=engine, cost=replace(cost, occupancy_ps=issue, latency_ps=issue), dma=moved)
-
-
-def _software_issue(device: Device, form: Form) -> int:
-    """GpSimd writes descriptors in proportion to the bytes, up to a full set."""
-    partitions = max(1, *(layout.partitions for layout in form.layouts))
-    share = min(1.0, form.dma.bytes / partitions / device["dma.issue_sw_full_bytes"])
-    return laws.ns(device["dma.issue_sw"] * share)
+    if not outside:
+        issue = laws.ns(device["dma.issue_hw_scratch"])
+        cost = replace(cost, occupancy_ps=issue, latency_ps=issue)
+    return replace(form, engine=engine, cost=cost, dma=moved)

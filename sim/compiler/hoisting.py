@@ -30,9 +30,16 @@ def hoist(program: Program, limit: int) -> Program:
 
     limit : bytes a partition, for the inputs that are kept
     """
-    shared = _shared(program, number_values(program), limit)
+    return share(program, _shared(program, number_values(program), limit))[0]
+
+
+def share(program: Program, shared: dict[int, int]) -> tuple[Program, np.ndarray]:
+    """The program in which storages give way to others that hold the same, and which instructions are left, bool[n].
+
+    shared : storage -> the one that stands for it
+    """
     if not shared:
-        return program
+        return program, np.ones(len(program), bool)
     instead = np.arange(len(program.storages))
     instead[list(shared)] = list(shared.values())
     operands = program.operands.copy()
@@ -44,7 +51,8 @@ def hoist(program: Program, limit: int) -> Program:
     dropped[instruction[aliased & writes]] = True
     dropped[instruction[~aliased & writes]] = False
     program = replace(program, operands=operands, names=_named(program, shared, instruction, writes) | program.names)
-    return keep(program, ~dead(program, dropped))
+    kept = ~dead(program, dropped)
+    return keep(program, kept), kept
 
 
 def _named(program: Program, shared: dict[int, int], instruction: np.ndarray, writes: np.ndarray) -> dict[int, str]:

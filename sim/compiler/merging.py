@@ -17,8 +17,8 @@ TINY = 32
 COLUMNS = 512
 """Elements a partition of a merged operation."""
 
-SCRATCH_ROW, OUTSIDE_ROW = 4096, 2048
-"""Bytes a partition of a merged transfer: of the kernel's own HBM tensors, of arguments and results."""
+ROW = 4096
+"""Bytes a partition of a merged transfer."""
 
 MERGED = frozenset(
     f"nki.isa.{call}" for call in ("tensor_reduce", "reciprocal", "activation", "tensor_scalar", "tensor_copy")
@@ -39,10 +39,11 @@ def merge_neighbours(program: Program, where: np.ndarray) -> Program:
     for group in groups:
         number, count = int(program.form[group[0]]), len(group)
         if count > 1:
-            if (number, count) not in made:
-                made[number, count] = len(forms)
-                forms.append(merged(program.device, forms[number], count))
-            number = made[number, count]
+            runs = _runs(program, group)
+            if (number, runs) not in made:
+                made[number, runs] = len(forms)
+                forms.append(merged(program.device, forms[number], count, runs))
+            number = made[number, runs]
         form.append(number)
         kept.append(group[0])
         for index in group:
@@ -80,16 +81,17 @@ def _finished(
 
 def _groups(program: Program, where: np.ndarray) -> list[list[int]]:
     """Instructions that become one, in their order."""
-    most = [_most(form) for form in program.forms]
+    most = [most_merged(form) for form in program.forms]
     keys = list(zip(program.form.tolist(), program.source.tolist(), program.core.tolist(), where.tolist()))
     groups: list[list[int]] = []
     group = _Group()
     for index, key in enumerate(keys):
+        if not key[3]:
+            groups.append([index])
+            continue
         reads, writes = _places(program, index)
-        limit = most[key[0]]
-        if limit > 1 and _is_transfer(program, key[0]) and not _is_scratch(program, reads | writes):
-            limit = limit * OUTSIDE_ROW // SCRATCH_ROW
-        if key[3] and groups and key == keys[groups[-1][0]] and len(groups[-1]) < limit and group.takes(reads, writes):
+        fits = groups and key == keys[groups[-1][0]] and len(groups[-1]) < most[key[0]]
+        if fits and group.takes(reads, writes):
             groups[-1].append(index)
         else:
             groups.append([index])
@@ -127,28 +129,34 @@ def _places(program: Program, index: int) -> tuple[set[tuple[int, int]], set[tup
     return reads, {(row[0], row[1]) for row, role in zip(rows, roles) if role is not Role.READ}
 
 
-def _is_transfer(program: Program, number: int) -> bool:
-    return program.forms[number].dma is not None
-
-
-def _is_scratch(program: Program, places: set[tuple[int, int]]) -> bool:
-    held = [program.storages[number] for number, _ in places]
-    return all(tensor.role == "INTERNAL" for tensor in held if tensor.memory is Memory.HBM)
-
-
-def _most(form: Form) -> int:
+def most_merged(form: Form) -> int:
     """How many instructions of a form one can stand for."""
     if form.dma is not None:
         if form.roles != (Role.WRITE, Role.READ):
             return 1
         rows = max(1, *(layout.partitions for layout in form.layouts))
-        return max(1, SCRATCH_ROW * rows // form.dma.bytes)
+        return max(1, ROW * rows // form.dma.bytes)
     single = form.call in MERGED and len(form.layouts) == 2 and form.engine in (Engine.VECTOR, Engine.SCALAR)
     return COLUMNS // form.elements if single and 0 < form.elements <= TINY else 1
 
 
-def merged(device: Device, form: Form, count: int) -> Form:
-    """One instruction that does the work of several equal ones: what does not grow with the elements is paid once."""
+def _runs(program: Program, group: list[int]) -> tuple[int, ...]:
+    """How many of the instructions continue the rows that the first one moves, one run after the other."""
+    form = program.forms[program.form[group[0]]]
+    if form.dma is None:
+        return (1,) * len(group)
+    side = next((k for k, layout in enumerate(form.layouts) if layout.memory is Memory.HBM), 0)
+    row = form.layouts[side].nbytes // form.dma.descriptors
+    at = program.operands[program.operand_start[group] + side, 1]
+    ends = np.flatnonzero(np.append(np.diff(at) != row, True)) + 1
+    return tuple(np.diff(ends, prepend=0).tolist())
+
+
+def merged(device: Device, form: Form, count: int, runs: tuple[int, ...] = ()) -> Form:
+    """One instruction that does the work of several equal ones: what does not grow with the elements is paid once.
+
+    runs : of a transfer, how many of them share their rows, one run after the other
+    """
     return replace(
         form,
         roles=form.roles * count,
@@ -156,28 +164,25 @@ def merged(device: Device, form: Form, count: int) -> Form:
         elements=form.elements * count,
         flops=form.flops * count,
         adjusted_flops=form.adjusted_flops * count,
-        cost=_cost(device, form, count),
-        dma=None if form.dma is None else _dma(form.dma, count),
+        cost=form.cost if form.dma is not None else _cost(device, form, count),
+        dma=None if form.dma is None else _dma(device, form, count, len(runs) or count),
     )
 
 
 def _cost(device: Device, form: Form, count: int) -> Cost:
-    if form.dma is not None:
-        if form.engine is not Engine.GPSIMD:
-            return form.cost
-        issue = min(laws.ns(device["dma.issue_sw"]), form.cost.occupancy_ps * count)
-        return replace(form.cost, occupancy_ps=issue, latency_ps=issue)
     vector = form.engine is Engine.VECTOR
     fixed = laws.cycles(device, "clock_vector", device["dve.issue_ovh"]) if vector else laws.ns(device["act.issue_ovh"])
     more = (count - 1) * max(0, form.cost.occupancy_ps - fixed)
     return replace(form.cost, occupancy_ps=form.cost.occupancy_ps + more, latency_ps=form.cost.latency_ps + more)
 
 
-def _dma(moved: DmaCost, count: int) -> DmaCost:
+def _dma(device: Device, form: Form, count: int, runs: int) -> DmaCost:
+    moved = form.dma
+    shared = laws.ns(device["dma.desc_ovh"]) * -(-moved.descriptors // moved.engines)
     return replace(
         moved,
-        service_ps=moved.service_ps * count,
+        service_ps=moved.service_ps * count - shared * (count - runs),
         hbm_ps=moved.hbm_ps * count,
         bytes=moved.bytes * count,
-        descriptors=moved.descriptors * count,
+        descriptors=moved.descriptors * runs,
     )

@@ -50,6 +50,21 @@ def is_plain_load(program: Program) -> list[bool]:
     return [form.dma is not None and form.roles == (Role.WRITE, Role.READ) for form in program.forms]
 
 
+def loads_of(program: Program) -> list[int]:
+    """Per form: the form of each of the transfers that it stands for, its own for a plain one; UNKNOWN for others."""
+    known = {
+        (form.call, form.engine, form.layouts): number
+        for number, (form, plain) in enumerate(zip(program.forms, is_plain_load(program)))
+        if plain
+    }
+    return [
+        known.get((form.call, form.engine, form.layouts[:2]), UNKNOWN)
+        if form.dma is not None and form.roles == (Role.WRITE, Role.READ) * (len(form.roles) // 2)
+        else UNKNOWN
+        for form in program.forms
+    ]
+
+
 def number_values(program: Program) -> Values:
     """Give equal contents equal numbers."""
     array = operand_roles(program)

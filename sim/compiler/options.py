@@ -11,8 +11,8 @@ from sim.passes import given
 UNBOUNDED = 1 << 30
 """A window that no queue outgrows."""
 
-WINDOWS = {"current": (64, 64, 64, 64, UNBOUNDED), "legacy": (16, 16, 16, 10, UNBOUNDED)}
-"""Per API generation and engine; source: facts of the timing prototype, table 8.1."""
+WINDOWS = {"current": (64, 64, 64, 64, UNBOUNDED), "legacy": (16, 16, 16, 6, UNBOUNDED)}
+"""Per API generation and engine; source: facts of the timing prototype, table 8.1; of GpSimd, merged transfers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ def order(program: Program) -> Program:
     """A straight-line program in the order in which its engines run it."""
     graph = _Graph(program)
     start = _listed(program, graph)
-    lead = ns(program.device["dma.dispatch_load"] + program.device["dma.notify_load"])
     for index in range(len(program) - 1, -1, -1):
         if graph.is_load[index] and graph.after[index]:
             moved = program.forms[program.form[index]].dma
-            start[index] = min(start[then] for then in graph.after[index]) - lead - moved.service_ps
+            lead = moved.dispatch_ps + moved.service_ps + moved.notify_ps
+            start[index] = min(start[then] for then in graph.after[index]) - lead
     return permuted(program, _topological(graph, start))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.compiler.columns import dead, instructions_of_operands, keep, operand_roles
 from sim.compiler.emission import Emission
-from sim.compiler.numbering import UNKNOWN, broadcast, constant_storages, is_plain_load, number_values, of_one_input
+from sim.compiler.numbering import UNKNOWN, broadcast, constant_storages, loads_of, number_values, of_one_input
 from sim.compiler.options import Options
 from sim.compiler.room import GRAIN, Room, Tile
 from sim.program import Program, Role
@@ -84,7 +84,7 @@ class Contents:
         self.bounds = program.operand_start.tolist()
         self.operands = program.operands.tolist()
         self.constant = constant_storages(program, roles)
-        self.plain = is_plain_load(program)
+        self.load = loads_of(program)
         self.last = _lives(program)[1].tolist()
         self.last_write = _last_writes(program, roles)
         self.size = _sizes(program).tolist()
@@ -302,14 +302,14 @@ class _Walk:
 
     def _note_writes(self, number: int, operands: list[tuple[list[int], int]], row: list[list[int]]) -> None:
         """Remember whether a tile is still what loads of an input made it."""
-        repeatable = self.contents.plain[number] and self.contents.constant[operands[1][0][0]]
-        for (storage, _, _), role in operands:
+        load, constant = self.contents.load[number], self.contents.constant
+        for place, ((storage, _, _), role) in enumerate(operands):
             tile = self.tiles.get(storage)
             if tile is None or role == Role.READ:
                 continue
             tile.saved = False
-            if repeatable and tile.loads is not None:
-                tile.loads.append((number, [value for operand in row for value in operand]))
+            if load != UNKNOWN and constant[operands[place + 1][0][0]] and tile.loads is not None:
+                tile.loads.append((load, [*row[place], *row[place + 1]]))
             else:
                 tile.loads = None
 

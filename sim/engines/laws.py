@@ -277,8 +277,9 @@ def dma(
     in_hbm = sum(layout.nbytes for layout in (dst, *srcs) if layout.memory is Memory.HBM)
     queue, queue_type = QUEUES[trigger]
     issue = ns(device[f"dma.issue_{kind}"])
+    writing = max(0, ns(device["dma.sw_wake"]) - issue) if kind == "sw" else 0
     return Cost(issue, issue), DmaCost(
-        dispatch_ps=ns(device[f"dma.dispatch_{direction}"]),
+        dispatch_ps=writing + ns(device[f"dma.dispatch_{direction}"] + device[f"dma.stagger_{direction}"]),
         notify_ps=ns(device[f"dma.notify_{direction}"]),
         service_ps=ns(each),
         hbm_ps=ns(in_hbm / device["hbm_nc"]),

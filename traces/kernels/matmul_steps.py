@@ -1,6 +1,6 @@
 """One matrix multiplication in three steps, each the answer to the advice on the one before.
 
-At 4096 x 4096 x 4096 in bf16 on trn2: `every_tile` waits for memory, `in_blocks` for TensorE at seven tenths of its
+At 4096 x 4096 x 4096 in bf16 on trn2: `every_tile` waits for its DMAs, `in_blocks` for TensorE at seven tenths of its
 rate, `overlapped` reaches 97 % of it. AWS published three versions of its own with the same three verdicts.
 """
 
@@ -32,9 +32,8 @@ def every_tile(a_t, b):
                 deep = slice(k * TILE, (k + 1) * TILE)
                 a_tile = nl.ndarray((TILE, TILE), dtype=a_t.dtype, buffer=nl.sbuf)
                 b_tile = nl.ndarray((TILE, BANK), dtype=b.dtype, buffer=nl.sbuf)
-                # Two engines trigger, or the 0.6 µs of each trigger would be the limit.
-                nisa.dma_copy(dst=a_tile, src=a_t[deep, rows], engine=nisa.engine.scalar)
-                nisa.dma_copy(dst=b_tile, src=b[deep, columns], engine=nisa.engine.sync)
+                nisa.dma_copy(dst=a_tile, src=a_t[deep, rows])
+                nisa.dma_copy(dst=b_tile, src=b[deep, columns])
                 nisa.nc_matmul(dst=product, stationary=a_tile, moving=b_tile)
             result = nl.ndarray((TILE, BANK), dtype=c.dtype, buffer=nl.sbuf)
             nisa.tensor_copy(dst=result, src=product)
