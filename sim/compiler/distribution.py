@@ -7,15 +7,17 @@ transfers of neighbouring iterations then become one instruction (facts of the t
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import groupby, pairwise
 
 import numpy as np
 
 from sim.compiler.columns import operand_roles, permuted
 from sim.compiler.merging import merge_neighbours
+from sim.iterations import Nests
 from sim.memory import Layout
 from sim.program import Program, Role
-from sim.trace import Memory, RegionKind
+from sim.trace import NONE, Memory, RegionKind
 
 FOOTPRINT = 2
 """A loop is distributed when its tiles take at most 1/2 of SBUF."""
@@ -33,24 +35,27 @@ def distribute(program: Program, limit: int) -> Program:
         return program
     order = np.arange(len(program))
     changed = np.zeros(len(program), bool)
-    scene = _Scene(program)
+    scene = Scene(program)
     for begin, end in _loops(program):
-        if scene.footprint(begin, end) * FOOTPRINT <= limit:
+        if scene.footprint(range(begin, end)) * FOOTPRINT <= limit:
             found = scene.by_statement(begin, end)
-            if scene.may_reorder(begin, found):
+            if scene.may_reorder(found):
                 order[begin:end] = found
                 changed[begin:end] = True
     return merge_neighbours(permuted(program, order), changed) if changed.any() else program
 
 
 def _loops(program: Program) -> list[tuple[int, int]]:
-    """[begin, end) of each outermost affine loop."""
+    """[begin, end) of each outermost affine loop; those that run together are one."""
     outermost = []
     for number, region in enumerate(program.regions):
         above = region.parent
         inside = above >= 0 and program.regions[above].kind is RegionKind.LOOP
         outermost.append(outermost[above] if inside else number if region.kind is RegionKind.LOOP else -1)
-    loop = np.array([*outermost, -1], np.int64)[program.region]
+    region = program.region.copy()
+    looping = program.iteration != NONE
+    region[looping] = Nests(program.iterations).outermost()[program.iteration[looping]]
+    loop = np.array([*outermost, -1], np.int64)[region]
     spans, at = [], 0
     for number, rows in groupby(loop.tolist()):
         end = at + sum(1 for _ in rows)
@@ -60,7 +65,7 @@ def _loops(program: Program) -> list[tuple[int, int]]:
     return spans
 
 
-class _Scene:
+class Scene:
     """The accesses of a program, by instruction."""
 
     def __init__(self, program: Program):
@@ -69,6 +74,7 @@ class _Scene:
         self.operands = program.operands.tolist()
         self.roles = operand_roles(program).tolist()
         self.source = program.source.tolist()
+        self.on_chip = [storage.memory is not Memory.HBM for storage in program.storages]
 
     def accesses(self, index: int):
         """(storage, low, high, whether it writes) of each operand."""
@@ -78,12 +84,27 @@ class _Scene:
             low = offset % pitch if pitch else offset
             yield storage, low, low + Layout.by_index[layout].span, self.roles[k] != Role.READ
 
-    def footprint(self, begin: int, end: int) -> int:
-        """Bytes a partition of SBUF that the loop writes."""
-        span = slice(self.bounds[begin], self.bounds[end])
-        written = {row[0] for row, role in zip(self.operands[span], self.roles[span]) if role != Role.READ}
-        tiles = [self.program.storages[storage] for storage in written]
+    def footprint(self, members: Iterable[int]) -> int:
+        """Bytes a partition of SBUF that instructions write."""
+        tiles = [self.program.storages[storage] for storage in self.written(members)]
         return sum(tile.pitch for tile in tiles if tile.memory is Memory.SBUF)
+
+    def written(self, members: Iterable[int]) -> set[int]:
+        """On-chip storages that instructions write."""
+        return self._touched(members, writes=True)
+
+    def read(self, members: Iterable[int]) -> set[int]:
+        """On-chip storages that instructions read."""
+        return self._touched(members, writes=False)
+
+    def _touched(self, members: Iterable[int], writes: bool) -> set[int]:
+        bounds, operands, roles, on_chip = self.bounds, self.operands, self.roles, self.on_chip
+        return {
+            operands[k][0]
+            for index in members
+            for k in range(bounds[index], bounds[index + 1])
+            if on_chip[operands[k][0]] and (roles[k] != Role.READ) == writes
+        }
 
     def by_statement(self, begin: int, end: int) -> list[int]:
         """The loop's instructions: statements in the order of their first one, each over all iterations."""
@@ -118,7 +139,7 @@ class _Scene:
                 leader[find(reader)] = find(writer)
         return {statement: find(statement) for statement in leader}
 
-    def may_reorder(self, begin: int, order: list[int]) -> bool:
+    def may_reorder(self, order: list[int]) -> bool:
         """Whether every two accesses to the same bytes, one of them a write, keep their order."""
         seen: dict[int, list[tuple[int, int, int, bool]]] = defaultdict(list)
         for index in order:
