@@ -95,7 +95,22 @@ def nested(x, w):
     return out
 
 
-KERNELS = (same_row, earlier_row, later_row, unrelated, sequential, shorter, nested)
+def three(x, w):
+    """The third loop uses what the first one makes, which the second one only looks at."""
+    out = language.ndarray((2, *x.shape), x.dtype, language.shared_hbm)
+    made, seen = [None] * ROWS, [None] * ROWS
+    for row in language.affine_range(ROWS):
+        made[row] = changed(language.load(x[row]), 2.0)
+    for row in language.affine_range(ROWS):
+        seen[row] = changed(made[row], 3.0)
+    for row in language.affine_range(ROWS):
+        language.store(out[0, row], changed(made[row], 4.0))
+    for row in range(ROWS):
+        language.store(out[1, row], seen[row])
+    return out
+
+
+KERNELS = (three, same_row, earlier_row, later_row, unrelated, sequential, shorter, nested)
 
 
 def traced(kernel) -> Program:
@@ -144,6 +159,11 @@ def test_loops_stay_apart_whose_tiles_fit_into_half_of_the_memory():
 def test_loops_within_fused_loops_fuse_too():
     first, second = sorted(set(factors(traced(nested))))
     assert factors(fuse(traced(nested), SMALL)) == [first, second] * ROWS * INNER
+
+
+def test_a_loop_joins_those_that_run_together_already():
+    first, second, third = sorted(set(factors(traced(three))))
+    assert factors(fuse(traced(three), SMALL)) == [first, second, third] * ROWS
 
 
 def test_what_both_loops_prepare_is_in_the_same_iteration_afterwards():

@@ -37,7 +37,7 @@ def distribute(program: Program, limit: int) -> Program:
     changed = np.zeros(len(program), bool)
     scene = Scene(program)
     for begin, end in _loops(program):
-        if scene.footprint(range(begin, end)) * FOOTPRINT <= limit:
+        if scene.footprint(scene.written(range(begin, end))) * FOOTPRINT <= limit:
             found = scene.by_statement(begin, end)
             if scene.may_reorder(found):
                 order[begin:end] = found
@@ -84,27 +84,27 @@ class Scene:
             low = offset % pitch if pitch else offset
             yield storage, low, low + Layout.by_index[layout].span, self.roles[k] != Role.READ
 
-    def footprint(self, members: Iterable[int]) -> int:
-        """Bytes a partition of SBUF that instructions write."""
-        tiles = [self.program.storages[storage] for storage in self.written(members)]
+    def footprint(self, storages: Iterable[int]) -> int:
+        """Bytes a partition of SBUF that storages take."""
+        tiles = [self.program.storages[storage] for storage in storages]
         return sum(tile.pitch for tile in tiles if tile.memory is Memory.SBUF)
 
-    def written(self, members: Iterable[int]) -> set[int]:
+    def written(self, members: Iterable[int]) -> frozenset[int]:
         """On-chip storages that instructions write."""
         return self._touched(members, writes=True)
 
-    def read(self, members: Iterable[int]) -> set[int]:
+    def read(self, members: Iterable[int]) -> frozenset[int]:
         """On-chip storages that instructions read."""
         return self._touched(members, writes=False)
 
-    def _touched(self, members: Iterable[int], writes: bool) -> set[int]:
+    def _touched(self, members: Iterable[int], writes: bool) -> frozenset[int]:
         bounds, operands, roles, on_chip = self.bounds, self.operands, self.roles, self.on_chip
-        return {
+        return frozenset(
             operands[k][0]
             for index in members
             for k in range(bounds[index], bounds[index + 1])
             if on_chip[operands[k][0]] and (roles[k] != Role.READ) == writes
-        }
+        )
 
     def by_statement(self, begin: int, end: int) -> list[int]:
         """The loop's instructions: statements in the order of their first one, each over all iterations."""

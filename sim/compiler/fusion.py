@@ -30,6 +30,10 @@ class Part:
     """Its iterations, NONE for no loop."""
     bodies: list[list[int]]
     """The instructions of each."""
+    written: frozenset[int]
+    """On-chip storages that a loop of several iterations writes; no others can run together."""
+    read: frozenset[int]
+    """On-chip storages that it reads."""
 
 
 def _members(parts: Iterable[Part]) -> list[int]:
@@ -73,36 +77,36 @@ class _Fusion:
         above = (self.nests.ancestor(self.iteration[index], depth) for index in members)
         for _, rows in groupby(zip(above, members), key=lambda row: self.nests.first(row[0])):
             passes = [(number, [index for _, index in each]) for number, each in groupby(rows, key=lambda row: row[0])]
-            yield Part([number for number, _ in passes], [each for _, each in passes])
+            yield self._part([number for number, _ in passes], [each for _, each in passes])
+
+    def _part(self, numbers: list[int], bodies: list[list[int]]) -> Part:
+        loop = len(numbers) > 1 and self.program.regions[self.nests.region(numbers[0])].name.startswith("affine_range")
+        members = [index for body in bodies for index in body] if loop else []
+        return Part(numbers, bodies, self.scene.written(members), self.scene.read(members))
 
     def _joins(self, parts: list[Part], new: Part, depth: int) -> bool:
         """Let a part run together with the last one that it can run with; whether there is any."""
         for place in range(len(parts) - 1, -1, -1):
-            old, between = parts[place], _members(parts[place + 1 :])
+            old = parts[place]
             if not self._alike(old, new):
                 continue
-            together = _members([Part(new.numbers, list(map(add, old.bodies, new.bodies)))])
+            between = _members(parts[place + 1 :])
+            together = [index for body in map(add, old.bodies, new.bodies) for index in body]
             late = self.scene.may_reorder(between + together)
             if late or self.scene.may_reorder(together + between):
                 self.same |= zip(new.numbers, old.numbers)
                 bodies = [self.body(one + other, depth + 1) for one, other in zip(old.bodies, new.bodies)]
                 del parts[place]
-                parts.insert(len(parts) if late else place, Part(old.numbers, bodies))
+                joined = Part(old.numbers, bodies, old.written | new.written, old.read | new.read)
+                parts.insert(len(parts) if late else place, joined)
                 return True
         return False
 
     def _alike(self, old: Part, new: Part) -> bool:
         """Whether two parts are loops that could run together, and that it would help."""
-        count = len(new.numbers)
-        if count < 2 or len(old.numbers) != count or NONE in (old.numbers[0], new.numbers[0]):
+        if len(old.numbers) != len(new.numbers) or old.written.isdisjoint(new.read):
             return False
-        regions = (self.program.regions[self.nests.region(part.numbers[0])] for part in (old, new))
-        if not all(region.name.startswith("affine_range") for region in regions):
-            return False
-        first, second = _members([old]), _members([new])
-        if self.scene.footprint(first + second) * FOOTPRINT <= self.limit:
-            return False
-        return not self.scene.written(first).isdisjoint(self.scene.read(second))
+        return self.scene.footprint(old.written | new.written) * FOOTPRINT > self.limit
 
     def renamed(self) -> Program:
         """The program with the iterations of loops that have joined others as iterations of those."""
