@@ -71,9 +71,10 @@ Arithmetic on the counters of records, and what the rule for it gives here.
 - Lora saves 4075 tiles of 262,144 bytes: 320 of the transposed input, 683 of the 768 that are added at the end (85 fit
   into SBUF), and the partial sums, all 768 after each of four quarters. It reloads 7275: the input in each of 11 parts,
   the others once. Nearly all partial sums of a part would fit: they leave as repeated sweeps over a matrix do, least
-  recently used first. Mamba, whose loop is eight times shorter, spills only what does not fit: a compiler tells which
+  recently used first. Mamba, whose loop is five times shorter, spills only what does not fit: a compiler tells which
   of two uses comes first up to some hundred instructions ahead. Ours (spill) saves 3345 tiles and reloads 6545.
-- No record's bytes have a trace of spilled statistics of a few bytes a partition; none below 512 bytes leave here.
+- All records save and reload whole multiples of 262,144 bytes: statistics of a few bytes a partition stay. Nothing
+  below 256 bytes leaves here (spill).
 
 `nkibench-trn1-mamba-accelopt-best` is not compared any more. Its first run here was -20.8 %, the last -38.8 %, with the
 code that is published beside it (`mamba_optimized.py`). That cannot be the code: it loads `a` for each of 14 parts of

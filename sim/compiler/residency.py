@@ -30,10 +30,11 @@ NO_LIMIT = 1 << 60
 
 AHEAD = 400
 """Instructions within which a compiler is taken to tell which of two uses of values comes first, across the iterations
-of a loop too: NKIBench's mamba, whose loop has 130, spills one tile of its four, its lora (1000) all; 256 to 640 do."""
+of a loop too: NKIBench's mamba, whose loop has 130, spills one tile of its four, its lora (714) all; 256 to 640 do."""
 
-SMALLEST = 512
-"""Bytes a partition of a tile that is worth its transfer: documents recommend as much for each descriptor."""
+SMALLEST = 256
+"""Bytes a partition of a tile that is worth its transfer; shorter rows reach a small fraction of the DMA engines' rate
+(guide to DMA bandwidth)."""
 
 
 @dataclass(frozen=True, slots=True)
