@@ -305,7 +305,7 @@ class _Tracing:
 
     def _once(self, place: tuple[int, ...], arguments: list, named: dict) -> Any:
         program = self.program
-        program.resume((self.kernel.core(self.grid, place), place, NONE, 0))
+        program.begin(self.kernel.core(self.grid, place), place)
         try:
             with session.building(program), program.inside(RegionKind.KERNEL, self.kernel.__name__):
                 return self.kernel.function(*arguments, **named)

@@ -11,6 +11,7 @@ PASSES = {
     "align": "a result that begins at another partition than the two tiles it combines is copied there",
     "assign": "engines that the kernel leaves open are chosen as legacy compilers choose them",
     "split": "parts of a tile that are never accessed together get places of their own",
+    "fuse": "affine loops of as many iterations run together where the second uses what the first makes",
     "hoist": "what does not change in a loop is computed once; inputs are prepared once where all fit into SBUF",
     "distribute": "statements of an affine loop run for all iterations in turn; small neighbours merge",
     "share": "an input that is still resident is not loaded or prepared again",

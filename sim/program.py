@@ -24,6 +24,7 @@ import numpy as np
 
 from sim import dtypes
 from sim.errors import InputError, TrnprofError, UnsupportedError
+from sim.iterations import START, Iterations
 from sim.memory import BUFFERS, Layout, Storage, View, contains, overlap
 from sim.spec import Device
 from sim.trace import NONE, Engine, Finding, Memory, QueueType, RegionKind, Strings
@@ -189,6 +190,10 @@ class Program:
     """int64[storages]: instruction before which each storage was allocated."""
     immediate: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     """int32[n]: equal where the values that a form does not hold (constants of an ALU operation) are equal."""
+    iteration: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    """int32[n]: row of `iterations` that the instruction is in, NONE outside loops."""
+    iterations: np.ndarray = field(default_factory=lambda: np.zeros((0, 4), np.int32))
+    """int32[k, 4]: columns of `sim.iterations`."""
     asked: tuple[tuple, ...] = ()
     """Options of the call, of each form that a call made: what the kernel asked for."""
     calls: tuple[str, ...] = ()
@@ -197,6 +202,16 @@ class Program:
 
     def __len__(self) -> int:
         return len(self.form)
+
+    def scratch_bytes(self) -> tuple[int, int]:
+        """Bytes written to and read from HBM tensors that are neither arguments nor results."""
+        kept = [held.memory is Memory.HBM and held.role == "INTERNAL" for held in self.storages]
+        amounts = [0, 0]
+        for row in np.flatnonzero(np.array(kept, bool)[self.operands[:, 0]]).tolist():
+            index = int(np.searchsorted(self.operand_start, row, "right")) - 1
+            role = self.forms[self.form[index]].roles[row - int(self.operand_start[index])]
+            amounts[role is Role.READ] += Layout.by_index[int(self.operands[row, 2])].nbytes
+        return amounts[0], amounts[1]
 
     def release(self) -> None:
         """Give up the values of the tensors, which time does not depend on."""
@@ -231,6 +246,7 @@ class ProgramBuilder:
         self.storages: list[Storage] = []
         self.regions: list[Region] = []
         self.region = NONE
+        self.iterations = Iterations()
         self.core = 0
         self.grid: tuple[int, ...] = ()
         """Launch grid; empty without one."""
@@ -255,6 +271,7 @@ class ProgramBuilder:
         self._source: list[int] = []
         self._region: list[int] = []
         self._core: list[int] = []
+        self._iteration: list[int] = []
         self._operand_start: list[int] = [0]
         self._operands: list[int] = []
         self._born: list[int] = []
@@ -314,10 +331,13 @@ class ProgramBuilder:
             region = self._loops[key] = len(self.regions)
             self.regions.append(Region(outer, kind, name, source))
         self.region = region
+        place = self.iterations.place()
+        self.iterations.enter(region)
         try:
             yield region
         finally:
             self.region = outer
+            self.iterations.back(place)
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -390,12 +410,17 @@ class ProgramBuilder:
 
     def leave(self) -> tuple:
         """Where this program of the launch grid stands, before another one goes on."""
-        return self.core, self.program, self.region, self._shared_next
+        return self.core, self.program, self.region, self._shared_next, self.iterations.place()
 
     def resume(self, place: tuple) -> None:
-        """Begin a program of the launch grid, or go on with one that left: (core, place, region, shared tensors)."""
-        self.core, self.program, self.region, self._shared_next = place
+        """Go on with a program of the launch grid that left."""
+        self.core, self.program, self.region, self._shared_next, iteration = place
+        self.iterations.back(iteration)
         self._recent.clear()
+
+    def begin(self, core: int, place: tuple[int, ...]) -> None:
+        """Begin a program of the launch grid."""
+        self.resume((core, place, NONE, 0, START))
 
     def written_storages(self) -> set[int]:
         """Storages that some instruction writes."""
@@ -501,6 +526,7 @@ class ProgramBuilder:
         self._source.append(self.here())
         self._region.append(self.region)
         self._core.append(self.core)
+        self._iteration.append(self.iterations.now)
         places = self._operands
         for view in operands:
             places += (view.storage.index, view.offset, view.layout.index)
@@ -651,6 +677,8 @@ class ProgramBuilder:
             source=np.array(self._source, np.int32),
             region=np.array(self._region, np.int32),
             core=np.array(self._core, np.int16),
+            iteration=np.array(self._iteration, np.int32),
+            iterations=np.array(self.iterations.rows, np.int32).reshape(-1, 4),
             operand_start=np.array(self._operand_start, np.int64),
             operands=np.array(self._operands, np.int64).reshape(-1, 3),
             names=self._names,

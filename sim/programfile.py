@@ -35,6 +35,8 @@ COLUMNS = {
     "source": np.int32,
     "region": np.int32,
     "core": np.int16,
+    "iteration": np.int32,
+    "iterations": np.int32,
     "immediate": np.int32,
     "name": np.int32,
     "operand_storage": np.int32,
@@ -51,6 +53,10 @@ COLUMNS = {
     "storage_offset": np.int64,
 }
 """Lists and their types; `name`, `storage_name`, `_role` and `_buffer` are places in `head["texts"]`."""
+
+
+LATER = ("iteration", "iterations")
+"""Columns that files of earlier versions lack; their programs are outside all loops then."""
 
 
 def storable(recorded: Recording) -> bool:
@@ -116,6 +122,8 @@ def _instructions(program: Program, texts: Strings) -> dict[str, Any]:
         "source": program.source,
         "region": program.region,
         "core": program.core,
+        "iteration": program.iteration,
+        "iterations": program.iterations.ravel(),
         "immediate": program.immediate,
         "name": named,
         "operand_storage": program.operands[:, 0],
@@ -200,6 +208,7 @@ def read(path: Path, strings: Strings) -> Recording:
         columns = {
             name: found.column(name).chunk(0).values.to_numpy(zero_copy_only=False).astype(kind, copy=False)
             for name, kind in COLUMNS.items()
+            if name in found.column_names or name not in LATER
         }
         return Recording(_program(head, columns, strings), _options(head["options"]))
     except InputError:
@@ -235,6 +244,8 @@ def _program(head: Mapping[str, Any], columns: Mapping[str, np.ndarray], strings
         **{name: columns[name] for name in ("form", "source", "region", "core", "immediate", "born")},
         operand_start=start,
         operands=operands,
+        iteration=columns.get("iteration", np.full(len(columns["form"]), NONE, np.int32)),
+        iterations=columns.get("iterations", np.zeros(0, np.int32)).reshape(-1, 4),
         names={int(number): texts[columns["name"][number]] for number in np.flatnonzero(columns["name"] >= 0)},
         order=columns["order"].reshape(-1, 3),
         findings=tuple(Finding(**finding) for finding in head["findings"]),

@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import sim
-import trnprof
 from sim.errors import TrnprofError
 from tests import records_page, records_words
-from trnprof.validation.kernels import execute
+from trnprof.validation.kernels import counters, execute
 from trnprof.validation.published import Record, records
 
 
-def counters(result: sim.Run, measured: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+def both_counters(result: sim.Run, measured: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """Name of Explorer's Summary -> ours and the record's, of those that the record has."""
-    ours = trnprof.summarize(result.trace)
+    ours = counters(result)
     return {name: (float(ours.get(name) or 0), measured[name]) for name in records_page.UNITS if name in measured}
 
 
@@ -46,7 +45,7 @@ def compare(record: Record, folder: Path, ablate: bool = False) -> dict | None:
         return row | {"failed": f"{type(error).__name__}: {error}"}
     row["estimate_us"] = getattr(result, which) / 1e3
     row["error"] = row["estimate_us"] / row["measured_us"] - 1
-    row["counters"] = counters(result, record.counters)
+    row["counters"] = both_counters(result, record.counters)
     row["instructions"] = len(result.program)
     row["seconds"] = time.perf_counter() - start
     if ablate:

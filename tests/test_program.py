@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import sim
 from sim import spec
 from sim.nki import isa as nisa
 from sim.nki import language as nl
 from sim.nki import session
+from sim.nki.kernel import Kernel
 from sim.program import ProgramBuilder
 
 SHAPE = (128, 8)
@@ -59,3 +61,16 @@ def test_equal_code_of_two_files_keeps_its_own_lines(program):
         exec(compile("\nmemset(tile, 0.0)", name, "exec"), {"memset": nisa.memset, "tile": tile})
         lines.append(program.strings[program._source[-1]])
     assert lines == ["one.py:2", "two.py:2"]
+
+
+def test_bytes_of_tensors_that_a_kernel_keeps_in_hbm_are_neither_those_of_arguments_nor_of_results():
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        kept = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
+        nl.store(kept, nl.load(x))
+        for half in (slice(0, 64), slice(64, 128), slice(0, 128)):
+            nl.store(out[half], nl.load(kept[half]))
+        return out
+
+    program = sim.run(Kernel(kernel), sim.TensorSpec((128, 512), "float32"), values=False).program
+    assert program.scratch_bytes() == (128 * 512 * 4, 2 * 128 * 512 * 4)

@@ -184,6 +184,19 @@ def test_a_damaged_program_names_its_file(attention, tmp_path):
         retiming.retime(tracefile.read(tmp_path / "t"))
 
 
+def test_a_program_of_an_earlier_version_is_outside_all_loops(attention, tmp_path):
+    tracefile.write(attention.trace, tmp_path / "t")
+    path = tmp_path / "t" / f"{tracefile.PROGRAM}.parquet"
+    before = tracefile.read(tmp_path / "t").recorded().program
+    np.testing.assert_array_equal(before.iterations, attention.program.iterations)
+    assert before.iteration.max() >= 0
+    pq.write_table(pq.read_table(path).drop_columns(["iteration", "iterations"]), path)
+    program = tracefile.read(tmp_path / "t").recorded().program
+    assert set(program.iteration.tolist()) == {-1}
+    assert program.iterations.shape == (0, 4)
+    assert len(retiming.retime(tracefile.read(tmp_path / "t")).trace.instructions) == len(attention.trace.instructions)
+
+
 def test_a_device_keeps_the_figures_that_it_had_when_the_trace_was_made(attention, tmp_path):
     tracefile.write(attention.trace, tmp_path / "t")
     path = tmp_path / "t" / f"{tracefile.PROGRAM}.parquet"

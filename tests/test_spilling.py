@@ -7,7 +7,7 @@ import pytest
 
 import sim
 from sim.compiler import Options
-from sim.compiler.residency import needs_spilling, spill
+from sim.compiler.residency import AHEAD, needs_spilling, spill
 from sim.errors import CapacityError
 from sim.nki import isa, language
 from sim.nki.kernel import Kernel
@@ -138,3 +138,69 @@ def test_what_the_compiler_added_says_so_by_name():
     repeats = traced(twice_loaded).trace
     repeated = [repeats.strings[int(code)] or "" for code in repeats.instructions.name]
     assert sum(name.startswith("repeat of load") for name in repeated) > 0
+
+
+KEPT, SWEEPS = 6, 4
+
+
+def swept(x, filling: int, loop):
+    """Values made once and used in the same order in each iteration, each after so many small instructions."""
+    out, tiles = language.ndarray(x.shape, x.dtype, language.shared_hbm), []
+    for block in range(KEPT):
+        tile = language.ndarray(TILE, x.dtype)
+        isa.tensor_scalar(tile, language.load(x[block]), language.add, 1.0)
+        tiles.append(tile)
+    small = language.ndarray((128, 1), x.dtype)
+    isa.tensor_scalar(small, language.load(x[0][:, 0:1]), language.add, 1.0)
+    for _ in loop(SWEEPS):
+        for block, tile in enumerate(tiles):
+            for _ in range(filling):
+                isa.tensor_scalar(small, small, language.add, 1.0)
+            total = language.ndarray(TILE, x.dtype)
+            isa.tensor_scalar(total, tile, language.multiply, small)
+            language.store(out[block], total)
+    return out
+
+
+def moves(filling: int, loop) -> tuple[int, int]:
+    """Tiles saved and reloaded where SBUF holds the tiles that are kept, or all but one and the one that is made."""
+    program = traced(lambda x: swept(x, filling, loop)).program
+    made = spill(program, KEPT * 4 * TILE[1] + 64)
+    forms = [made.forms[number] for number in made.form.tolist()]
+    return sum(form.spill == "save" for form in forms), sum(form.spill == "reload" for form in forms)
+
+
+@pytest.mark.parametrize("loop", [range, language.affine_range])
+def test_where_it_is_told_when_values_come_again_only_what_does_not_fit_leaves(loop):
+    saved, reloaded = moves(1, loop)
+    assert saved < KEPT
+    assert reloaded <= 2 * SWEEPS
+
+
+def test_outside_loops_that_is_told_however_far_away_it_is():
+    assert moves(AHEAD // KEPT, range) == moves(1, range)
+
+
+def test_in_a_long_loop_all_values_that_come_around_leave_in_turn():
+    saved, reloaded = moves(AHEAD // KEPT, language.affine_range)
+    assert saved == KEPT
+    assert reloaded > KEPT * (SWEEPS - 2)
+
+
+def test_what_is_too_small_to_be_worth_a_transfer_stays():
+    def with_sums(x):
+        out, made = language.ndarray(x.shape, x.dtype, language.shared_hbm), []
+        for block in range(COUNT):
+            tile, total = language.ndarray(TILE, x.dtype), language.ndarray((128, 1), x.dtype)
+            isa.tensor_scalar(tile, language.load(x[block]), language.add, 1.0)
+            isa.tensor_reduce(total, language.add, tile, axis=1)
+            made.append((tile, total))
+        for block, (tile, _) in enumerate(made):
+            language.store(out[block], tile)
+        for block, (_, total) in enumerate(made):
+            language.store(out[block][:, 0:1], total)
+        return out
+
+    rows = traced(with_sums).trace.instructions
+    saved = rows.spill_save_bytes[rows.spill_save_bytes > 0]
+    assert set(saved.tolist()) == {4 * TILE[0] * TILE[1]}

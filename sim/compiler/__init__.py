@@ -13,6 +13,7 @@ from sim.compiler.assignment import assign
 from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layouts
 from sim.compiler.distribution import distribute
 from sim.compiler.forwarding import forward
+from sim.compiler.fusion import fuse
 from sim.compiler.hoisting import hoist
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
 from sim.compiler.ordering import is_straight, order
@@ -34,6 +35,7 @@ __all__ = [
     "distribute",
     "engines",
     "forward",
+    "fuse",
     "hoist",
     "is_straight",
     "operand_roles",
@@ -61,6 +63,8 @@ def rewrite(program: Program, options: Options) -> Program:
         program = assign(program)
     if options.split:
         program = split(program)
+    if options.fuse:
+        program = fuse(program, limit)
     if options.hoist:
         program = hoist(program, limit)
     if options.distribute:

@@ -11,6 +11,7 @@ even the inputs fit, loads of neighbouring iterations of an inner loop merge.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -20,6 +21,7 @@ from sim.compiler.hoisting import share
 from sim.compiler.merging import merge_neighbours, most_merged
 from sim.compiler.numbering import constant_storages, cores, is_plain_load, number_values
 from sim.compiler.residency import needs_spilling
+from sim.iterations import Nests
 from sim.memory import Layout
 from sim.program import Program, Role
 from sim.trace import NONE, Memory, RegionKind
@@ -41,10 +43,10 @@ def distribute(program: Program, limit: int) -> Program:
     order = np.arange(len(program))
     loop, merging = np.full(len(program), NONE), np.zeros(len(program), bool)
     is_transfer = np.array([form.dma is not None for form in program.forms] or [False])[program.form]
-    scene = _Scene(program, needs_spilling(program, limit))
+    scene = Scene(program, needs_spilling(program, limit))
     for number, (begin, end) in enumerate(_loops(program)):
         found, whole = scene.reordered(begin, end, limit)
-        if found and scene.may_reorder(begin, found):
+        if found and scene.may_reorder(found):
             order[begin:end] = found
             loop[begin:end] = number
             merging[begin:end] = whole or is_transfer[found]
@@ -114,13 +116,16 @@ def _loaded_once(program: Program, loop: np.ndarray) -> tuple[Program, np.ndarra
 
 
 def _loops(program: Program) -> list[tuple[int, int]]:
-    """[begin, end) of each outermost affine loop."""
+    """[begin, end) of each outermost affine loop; those that run together are one."""
     outermost = []
     for number, region in enumerate(program.regions):
         above = region.parent
         inside = above >= 0 and program.regions[above].kind is RegionKind.LOOP
         outermost.append(outermost[above] if inside else number if region.kind is RegionKind.LOOP else -1)
-    loop = np.array([*outermost, -1], np.int64)[program.region]
+    region = program.region.copy()
+    looping = program.iteration != NONE
+    region[looping] = Nests(program.iterations).outermost()[program.iteration[looping]]
+    loop = np.array([*outermost, -1], np.int64)[region]
     spans, at = [], 0
     for number, rows in groupby(loop.tolist()):
         end = at + sum(1 for _ in rows)
@@ -130,10 +135,10 @@ def _loops(program: Program) -> list[tuple[int, int]]:
     return spans
 
 
-class _Scene:
+class Scene:
     """The accesses of a program, by instruction."""
 
-    def __init__(self, program: Program, spills: bool):
+    def __init__(self, program: Program, spills: bool = False):
         self.program = program
         self.spills = spills
         """Tiles must leave SBUF for others: what loads them may have to be repeated one by one."""
@@ -149,6 +154,7 @@ class _Scene:
         self.is_load = [sides is not None and constant[sides[1][0]] for sides in moved]
         """Of an input that the kernel does not write."""
         self.is_store = [sides is not None and in_hbm[sides[0][0]] for sides in moved]
+        self.on_chip = [storage.memory is not Memory.HBM for storage in program.storages]
 
     def accesses(self, index: int):
         """(storage, low, high, whether it writes) of each operand."""
@@ -160,7 +166,7 @@ class _Scene:
 
     def reordered(self, begin: int, end: int, limit: int) -> tuple[list[int], bool]:
         """The loop's instructions in their new order, none where too little fits; whether statement by statement."""
-        if self.footprint(begin, end) * FOOTPRINT <= limit:
+        if self.footprint(self.written(range(begin, end))) * FOOTPRINT <= limit:
             return self.by_statement(begin, end), True
         if not self.spills and self.loaded(begin, end) * FOOTPRINT <= limit:
             return self.loads_first(begin, end), False
@@ -219,12 +225,27 @@ class _Scene:
                 found[self.form[index], *source] = self.program.storages[tile[0]].pitch
         return sum(found.values())
 
-    def footprint(self, begin: int, end: int) -> int:
-        """Bytes a partition of SBUF that the loop writes."""
-        span = slice(self.bounds[begin], self.bounds[end])
-        written = {row[0] for row, role in zip(self.operands[span], self.roles[span]) if role != Role.READ}
-        tiles = [self.program.storages[storage] for storage in written]
+    def footprint(self, storages: Iterable[int]) -> int:
+        """Bytes a partition of SBUF that storages take."""
+        tiles = [self.program.storages[storage] for storage in storages]
         return sum(tile.pitch for tile in tiles if tile.memory is Memory.SBUF)
+
+    def written(self, members: Iterable[int]) -> frozenset[int]:
+        """On-chip storages that instructions write."""
+        return self._touched(members, writes=True)
+
+    def read(self, members: Iterable[int]) -> frozenset[int]:
+        """On-chip storages that instructions read."""
+        return self._touched(members, writes=False)
+
+    def _touched(self, members: Iterable[int], writes: bool) -> frozenset[int]:
+        bounds, operands, roles, on_chip = self.bounds, self.operands, self.roles, self.on_chip
+        return frozenset(
+            operands[k][0]
+            for index in members
+            for k in range(bounds[index], bounds[index + 1])
+            if on_chip[operands[k][0]] and (roles[k] != Role.READ) == writes
+        )
 
     def by_statement(self, begin: int, end: int) -> list[int]:
         """The loop's instructions: statements in the order of their first one, each over all iterations."""
@@ -261,7 +282,7 @@ class _Scene:
                 leader[find(reader)] = find(writer)
         return {statement: find(statement) for statement in leader}
 
-    def may_reorder(self, begin: int, order: list[int]) -> bool:
+    def may_reorder(self, order: list[int]) -> bool:
         """Whether every two accesses to the same bytes, one of them a write, keep their order."""
         seen: dict[int, list[tuple[int, int, int, bool]]] = defaultdict(list)
         for index in order:

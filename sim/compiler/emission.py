@@ -138,6 +138,7 @@ class Emission:
             source=program.source[old],
             region=program.region[old],
             core=program.core[old],
+            iteration=program.iteration[old],
             immediate=program.immediate[old] if program.immediate.size else program.immediate,
             operand_start=np.array(self._start, np.int64),
             operands=np.array(self._operands, np.int64).reshape(-1, 3),

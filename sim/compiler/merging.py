@@ -66,6 +66,7 @@ def _finished(
         source=program.source[kept],
         region=program.region[kept],
         core=program.core[kept],
+        iteration=program.iteration[kept],
         immediate=program.immediate[kept] if program.immediate.size else program.immediate,
         operand_start=np.array(start, np.int64),
         operands=np.array(operands, np.int64).reshape(-1, 3),

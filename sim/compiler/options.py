@@ -36,6 +36,8 @@ class Options:
     """Choose engines that the kernel leaves open as compilers of the legacy API do."""
     split: bool = False
     """Give parts of a tile that are never accessed together places of their own."""
+    fuse: bool = False
+    """Run neighbouring affine loops together where the second one uses what the first one makes, in its order."""
     hoist: bool = False
     """Compute once what does not change in a loop; prepare an input once where all that is prepared fits into SBUF."""
     distribute: bool = False
@@ -76,6 +78,7 @@ class Options:
             align=legacy,
             assign=legacy,
             split=legacy,
+            fuse=legacy,
             hoist=legacy,
             distribute=legacy,
             share=legacy,

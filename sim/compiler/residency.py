@@ -2,9 +2,11 @@
 
 The pass walks the program in order and keeps a set of resident tiles. An input that is loaded, cast, transposed or
 broadcast again while its tile is still resident is not made again. A tile that must make room is dropped when it can be
-loaded again from an input (rematerialisation), else saved to HBM once and reloaded before its next use. Loads leave
-least recently used first, as repeated sweeps over a matrix do on measured kernels; computed values leave furthest next
-use first. The rules and the room kept free come from the timing prototype (facts, section 8.2).
+loaded again from an input (rematerialisation), else saved to HBM once and reloaded before its next use. Computed values
+leave furthest next use first. Loads, and values that come again only in another iteration of a long loop, leave least
+recently used first, as repeated sweeps over a matrix do on measured kernels: NKIBench's lora saves and reloads all its
+partial sums in each quarter of the sum, its swiglu all of the transposed input in each third of the output, although
+most would fit. The rules and the room kept free come from the timing prototype (facts, section 8.2).
 """
 
 from __future__ import annotations
@@ -20,10 +22,19 @@ from sim.compiler.emission import Emission
 from sim.compiler.numbering import UNKNOWN, broadcast, constant_storages, loads_of, number_values, of_one_input
 from sim.compiler.options import Options
 from sim.compiler.room import GRAIN, Room, Tile
+from sim.iterations import Nests
 from sim.program import Program, Role
 from sim.trace import Memory
 
 NO_LIMIT = 1 << 60
+
+AHEAD = 400
+"""Instructions within which a compiler is taken to tell which of two uses of values comes first, across the iterations
+of a loop too: NKIBench's mamba, whose loop has 130, spills one tile of its four, its lora (714) all; 256 to 640 do."""
+
+SMALLEST = 256
+"""Bytes a partition of a tile that is worth its transfer; shorter rows reach a small fraction of the DMA engines' rate
+(guide to DMA bandwidth)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,8 @@ class _Walk:
         """Storages whose value was resident already: what makes them goes."""
         self.by_key: list[Tile] = []
         self.tiles = self._tiles()
+        self.nests = Nests(contents.program.iterations)
+        self.iteration = contents.program.iteration.tolist()
         cores = int(contents.program.core.max(initial=0)) + 1
         self.rooms = [Room(limit, limit < NO_LIMIT) for _ in range(cores)]
         self.offset: dict[int, int] | None = {} if limit < NO_LIMIT else None
@@ -258,7 +271,7 @@ class _Walk:
 
         spilling : also one that must be saved and reloaded
         """
-        tile = self._victim(room, pinned)
+        tile = self._victim(room, pinned, SMALLEST) or self._victim(room, pinned, 0)
         if tile is None:
             return False
         kept = tile.needed >= index and tile.loads is None
@@ -272,20 +285,24 @@ class _Walk:
         room.release(tile)
         return True
 
-    def _victim(self, room: Room, pinned: dict[int, Tile]) -> Tile | None:
-        """Furthest next use; where that is a plain load, the load that was used longest ago."""
+    def _victim(self, room: Room, pinned: dict[int, Tile], smallest: int) -> Tile | None:
+        """Furthest next use; where that is swept over, the one of these that was used longest ago.
+
+        smallest : bytes a partition
+        """
         aside, found = [], None
         while room.furthest and found is None:
             entry = heappop(room.furthest)
             tile = self.by_key[entry[1]]
             if not tile.resident or tile.uses[tile.used] != -entry[0]:
                 continue
-            if tile.key in pinned:
+            if tile.key in pinned or tile.size < smallest:
                 aside.append(entry)
                 continue
             found = tile
-            if tile.loads is not None:
-                oldest = next((load for load in room.loads.values() if load.key not in pinned), tile)
+            if tile.key in room.swept:
+                others = (other for other in room.swept.values() if other.key not in pinned and other.size >= smallest)
+                oldest = next(others, tile)
                 if oldest is not tile:
                     aside.append(entry)
                     found = oldest
@@ -324,12 +341,17 @@ class _Walk:
         if used == len(uses):
             room.release(tile)
             return
-        room.loads.pop(tile.key, None)
-        if tile.loads is not None:
-            room.loads[tile.key] = tile
+        room.swept.pop(tile.key, None)
+        if tile.loads is not None or self._comes_around(tile, index, uses[used]):
+            room.swept[tile.key] = tile
         heappush(room.furthest, (-uses[used], tile.key))
         if len(room.furthest) > 4 * len(self.by_key) + 64:
             self._tidy(room)
+
+    def _comes_around(self, tile: Tile, index: int, then: int) -> bool:
+        """Whether what a tile holds is used next in another iteration, which is too far away to tell when."""
+        far = tile.needed > index and then - index > AHEAD
+        return far and self.nests.carried(self.iteration[index], self.iteration[then])
 
     def _tidy(self, room: Room) -> None:
         """Drop the entries of the past."""

@@ -67,8 +67,8 @@ class Room:
         self.taken = 0
         self.furthest: list[tuple[int, int]] = []
         """Heap of (-next use, tile); entries of the past are skipped."""
-        self.loads: dict[int, Tile] = {}
-        """Resident tiles that can be loaded again, least recently used first."""
+        self.swept: dict[int, Tile] = {}
+        """Resident tiles that can be loaded again, or come around in a long loop, least recently used first."""
         self.until = np.full(limit // GRAIN if placing else 0, -1, np.int64)
         """Last instruction of the new program that uses each grain."""
         self.kind = np.zeros(-(-self.until.size // (BLOCK_BYTES // GRAIN)), np.int64)
@@ -95,7 +95,7 @@ class Room:
         """Let others have the place of a tile."""
         tile.resident = False
         self.taken -= grains(tile) * GRAIN
-        self.loads.pop(tile.key, None)
+        self.swept.pop(tile.key, None)
         if tile.place != UNPLACED:
             self.until[tile.place : tile.place + grains(tile)] = tile.touched
             tile.place = UNPLACED

@@ -37,6 +37,7 @@ class Loop:
         line = (program.strings[self._source] or "").rsplit(":", 1)[-1]
         with program.inside(RegionKind.LOOP, f"{self._kind} at line {line}", self._source):
             for number in self.numbers:
+                program.iterations.begin()
                 if self._dynamic:
                     branch()
                 yield number

@@ -199,10 +199,21 @@ def _source(call: Call, file: Path, folder: Path) -> Path:
 
 def _result(run: Run, samples: int) -> Result:
     from trnprof.bounds import classify
-    from trnprof.summary import summarize
 
     times = {name: getattr(run, name) for name in TIMES}
-    return Result(times, _bars(run, samples) if samples else None, summarize(run.trace), classify(run.trace)[0])
+    return Result(times, _bars(run, samples) if samples else None, counters(run), classify(run.trace)[0])
+
+
+def counters(run: Run) -> dict[str, Any]:
+    """A run's summary with spills as published profiles count them: all that goes to HBM and is no argument or result,
+    so that what the kernel itself keeps there is among them (facts of the timing prototype, section 10).
+    """
+    from trnprof.summary import summarize
+
+    found = summarize(run.trace)
+    for name, kept in zip(("spill_save_bytes", "spill_reload_bytes"), run.program.scratch_bytes()):
+        found[name] = (found.get(name) or 0) + kept
+    return found
 
 
 def _bars(run: Run, samples: int) -> Bars:

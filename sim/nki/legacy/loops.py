@@ -33,6 +33,7 @@ def _iterate(program: ProgramBuilder, kind: str, source: int, numbers: range) ->
     loop = _Loop() if kind != "static_range" else None
     with program.inside(RegionKind.LOOP, f"{kind} at line {line}", source):
         for number in numbers:
+            program.iterations.begin()
             index = LoopIndex(number)
             index.first = number == numbers.start
             if loop is not None:
