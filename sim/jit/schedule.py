@@ -83,22 +83,26 @@ Q_COLUMNS = 13
 # Columns of the form table.
 F_OCCUPANCY = 0
 F_LATENCY = 1
-F_COLD_OCCUPANCY = 2
-F_COLD_LATENCY = 3
-F_TABLE = 4
-F_PORT = 5
-F_CLOCKED = 6
-F_DMA = 7
-F_DISPATCH = 8
-F_NOTIFY = 9
-F_SERVICE = 10
-F_HBM = 11
-F_ENGINES = 12
-F_STREAM = 13
+F_WEIGHTS = 2
+"""Time that loading the weights of a matmul takes."""
+F_TAIL = 3
+"""The end of its occupancy, during which the next weights may be loaded."""
+F_COLD = 4
+"""From here on these four at a cold clock."""
+F_TABLE = 8
+F_PORT = 9
+F_CLOCKED = 10
+F_DMA = 11
+F_DISPATCH = 12
+F_NOTIFY = 13
+F_SERVICE = 14
+F_HBM = 15
+F_ENGINES = 16
+F_STREAM = 17
 """The engine that runs or triggers it."""
-F_SIDE = 14
+F_SIDE = 18
 """The operand of a DMA that lies on chip, -1 for none."""
-F_COLUMNS = 15
+F_COLUMNS = 19
 
 # Columns of the core table: what the engines of a core share.
 C_TABLE = 0
@@ -113,7 +117,9 @@ C_BUSY = 6
 C_WARM = 7
 C_HBM = 8
 """Until when the core's share of HBM bandwidth is used up."""
-C_DMA = 9
+C_WEIGHTS = 9
+"""Since when TensorE can load weights behind those that it works with."""
+C_DMA = 10
 """Until when each DMA engine is busy; as many columns as engines."""
 PORTS = 2
 
@@ -304,6 +310,34 @@ def work(cores, shared, log, number, start, end):
 
 
 @njit(cache=True, **INLINE)
+def find_pace(cores, shared, log, number, time):
+    """The column of the form table where a matmul's figures begin, at the clock of a time."""
+    if shared[CLOCK_WINDOW] == 0:
+        return 0
+    if time >= cores[number, C_WINDOW_END]:
+        advance_clock(cores, shared, log, number, time)
+    return 0 if cores[number, C_WARM] else F_COLD
+
+
+@njit(cache=True, **INLINE)
+def stream(forms, cores, shared, log, number, form, pace, start, late):
+    """Let a matmul stream once its weights are in the array; how long after its start.
+
+    late : its operands were not there when TensorE was free; else the weights were loaded behind those before
+    """
+    weights, begin = forms[form, pace + F_WEIGHTS], start
+    if weights > 0:
+        begin = max(start, (start if late else cores[number, C_WEIGHTS]) + weights)
+    freed = begin + forms[form, pace + F_OCCUPANCY]
+    cores[number, C_WEIGHTS] = freed - forms[form, pace + F_TAIL]
+    if shared[CLOCK_WINDOW] > 0:
+        if begin >= cores[number, C_WINDOW_END]:
+            advance_clock(cores, shared, log, number, begin)
+        work(cores, shared, log, number, begin, freed)
+    return begin - start
+
+
+@njit(cache=True, **INLINE)
 def choose(lists, queues, heaps, q, time):
     """Take the oldest place that is ready when queue q is due; its instruction."""
     base, oldest, later = queues[q, Q_BASE], queues[q, Q_HEAP], queues[q, Q_HEAP_LATER]
@@ -411,12 +445,10 @@ def issue(times, lists, queues, heaps, forms, cores, shared, transfers, log, i):
         start = load_tables(times, cores, shared, log, number, i, start, tables)
     if forms[form, F_PORT]:
         start = take_ports(times, cores, number, i, start, occupancy, forms[form, F_PORT])
-    if forms[form, F_CLOCKED] and shared[CLOCK_WINDOW] > 0:
-        if start >= cores[number, C_WINDOW_END]:
-            advance_clock(cores, shared, log, number, start)
-        if not cores[number, C_WARM]:
-            occupancy, latency = forms[form, F_COLD_OCCUPANCY], forms[form, F_COLD_LATENCY]
-        work(cores, shared, log, number, start, start + occupancy)
+    if forms[form, F_CLOCKED]:
+        pace, late = find_pace(cores, shared, log, number, start), times[i, READY] > queues[q, Q_FREE]
+        loading = stream(forms, cores, shared, log, number, form, pace, start, late)
+        occupancy, latency = forms[form, pace + F_OCCUPANCY] + loading, forms[form, pace + F_LATENCY] + loading
     freed, done = start + occupancy, start + latency
     times[i, START] = start
     times[i, FREED] = freed

@@ -10,7 +10,7 @@ import numpy as np
 from sim.engines import laws
 from sim.program import Form, Role
 from sim.record.text import operand_codes, paired
-from sim.schedule import Schedule
+from sim.schedule import Schedule, streaming
 from sim.trace import NONE, Engine, Memory, Strings, Wait
 
 EXCHANGE = "COLLECTIVE"
@@ -76,20 +76,45 @@ class Rows:
         return start, end
 
     def _pass_times(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A pass takes an equal share of the occupancy; its weights are loaded before it if their data are there."""
+        """A pass takes an equal share of the streaming; its weights are loaded before it if their data are there.
+
+        As profiles show it, a MATMUL behind another has started a while before it streams.
+        """
         timed, index = self.timed, self.instruction[pair]
-        program = timed.program
+        forms, form, device = timed.program.forms, timed.program.form[index], timed.program.device
+        streams, cold = (column[index] for column in streaming(timed))
         number, passes = self.step[pair] // 2, self.passes[index]
-        busy = timed.freed[index] - timed.start[index]
-        begin = timed.start[index] + busy * number // passes
-        finish = timed.start[index] + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
-        load = np.array([form.load_ps for form in program.forms], np.int64)[program.form[index]]
-        nominal = np.array([max(1, form.cost.occupancy_ps) for form in program.forms], np.int64)[program.form[index]]
-        fixed = np.minimum(load, laws.ns(program.device["pe.load_fixed"]))
-        load = fixed + (load - fixed) * busy // nominal
+        busy = timed.freed[index] - streams
+        begin = streams + busy * number // passes
+        finish = streams + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
+        share = device.get("pe.clock_cold") or 1
+        fast, slow = (
+            np.array([laws.load_duration(device, each.load_ps, pace) for each in forms], np.int64)[form]
+            for pace in (1, share)
+        )
+        load = np.where(cold, slow, fast)
+        since, late = (column[index] for column in self._behind())
+        since = np.where(number > 0, begin - busy // passes, since)
+        early = np.clip(begin - load, np.minimum(since, begin), begin)
+        ahead = np.where(cold & ((number > 0) | ~late), laws.ahead(device, share), 0)
         weights = self.step[pair] % 2 == 0
-        early = np.clip(begin - load, np.minimum(timed.ready[index], begin), begin)
-        return np.where(weights, early, begin), np.where(weights, early + load, np.maximum(finish, begin))
+        shown = np.where(weights, early, np.maximum(begin - ahead, early))
+        return shown, np.where(weights, early + load, np.maximum(finish, begin))
+
+    def _behind(self) -> tuple[np.ndarray, np.ndarray]:
+        """Since when each instruction of TensorE can load weights; whether its operands came when TensorE was idle."""
+        timed = self.timed
+        since, late = timed.ready.copy(), np.ones(len(timed.program), bool)
+        clocked = np.array([form.cost.clocked for form in timed.program.forms], bool)[timed.program.form]
+        own = np.flatnonzero(clocked)
+        own = own[np.lexsort((timed.start[own], timed.program.core[own]))]
+        before, after = own[:-1], own[1:]
+        same = timed.program.core[before] == timed.program.core[after]
+        behind = same & (timed.ready[after] <= timed.freed[before])
+        tail = (timed.freed - timed.start) // np.maximum(1, self.passes)
+        since[after[behind]] = (timed.freed - tail)[before[behind]]
+        late[after[behind]] = False
+        return since, late
 
     def _load_times(self) -> tuple[np.ndarray, np.ndarray]:
         """The first load of a core is over before ScalarE works."""

@@ -30,8 +30,10 @@ class Item:
     core: int
     occupancy: int
     latency: int
-    cold_occupancy: int
-    cold_latency: int
+    weights: int
+    tail: int
+    cold: tuple[int, int, int, int]
+    """Occupancy, latency, weights and tail at a cold clock."""
     table: int
     ports: int
     clocked: bool
@@ -83,6 +85,8 @@ class Machine:
     order: list[int] = field(default_factory=list)
     moved: dict[int, Moved] = field(default_factory=dict)
     busy: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    tails: dict[int, int] = field(default_factory=dict)
+    """core -> since when TensorE can load the next weights"""
     ports: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(core, port, instruction, until)"""
     loads: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -185,6 +189,25 @@ def work(machine: Machine, core: int, start: int, end: int) -> None:
     machine.busy.setdefault(core, []).append((start, end))
 
 
+def find_pace(machine: Machine, item: Item, time: int) -> tuple[int, int, int, int]:
+    """Occupancy, latency, weights and tail at the clock of a time."""
+    changes = advance_clock(machine, item.core, time) if machine.figures.window else [(0, 1)]
+    warm = changes and changes[-1][1]
+    return (item.occupancy, item.latency, item.weights, item.tail) if warm else item.cold
+
+
+def stream(machine: Machine, item: Item, pace: tuple[int, int, int, int], start: int, late: bool) -> int:
+    """When a matmul streams: its weights are loaded once its operands are there and the last weights are at work."""
+    occupancy, _, weights, tail = pace
+    begin = start
+    if weights:
+        begin = max(start, (start if late else machine.tails.get(item.core, 0)) + weights)
+    machine.tails[item.core] = begin + occupancy - tail
+    if machine.figures.window:
+        work(machine, item.core, begin, begin + occupancy)
+    return begin
+
+
 def load_tables(machine: Machine, i: int, begin: int, entry: Done) -> int:
     """When the tables of an instruction are there; notes the load."""
     item = machine.items[i]
@@ -216,12 +239,13 @@ def issue(machine: Machine, i: int, time: int) -> None:
     entry = Done(0, 0, None, 0, ready(machine, i)[0], *explain(machine, i, time))
     start = load_tables(machine, i, time, entry)
     start = take_ports(machine, i, start, entry)
-    occupancy, latency = item.occupancy, item.latency
-    if item.clocked and machine.figures.window:
-        changes = advance_clock(machine, item.core, start)
-        if not changes or not changes[-1][1]:
-            occupancy, latency = item.cold_occupancy, item.cold_latency
-        work(machine, item.core, start, start + occupancy)
+    pace = find_pace(machine, item, start) if item.clocked else (item.occupancy, item.latency)
+    occupancy, latency = pace[:2]
+    if item.clocked:
+        last = before(machine, item.queue)
+        late = entry.ready > (machine.issued[last].freed if last >= 0 else 0)
+        loading = stream(machine, item, pace, start, late) - start
+        occupancy, latency = occupancy + loading, latency + loading
     machine.ports += [(item.core, p, i, start + occupancy) for p in range(2) if item.ports >> p & 1]
     entry.start, entry.freed, entry.idle = start, start + occupancy, start + occupancy
     entry.done = start + latency
