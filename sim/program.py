@@ -125,6 +125,8 @@ class Form:
     """TensorE instructions pairs (LDWEIGHTS + MATMUL) that one call becomes."""
     load_ps: int = 0
     """TensorE: duration of LDWEIGHTS."""
+    kept: bool = False
+    """TensorE: its weights are those of the matmul before, so that it has no LDWEIGHTS."""
     useful: bool = True
     """False for work that the algorithm did not ask for: transposes, reloads."""
     sparse: tuple[int, ...] = ()

@@ -10,7 +10,7 @@ from sim import spec
 from sim.replay import Operand, Shown, packet, replay
 from sim.trace import Engine, Memory
 from trnprof.validation.captured import samples
-from trnprof.validation.instructions import compare
+from trnprof.validation.instructions import compare, kinds, replayed
 
 TRN2 = spec.device("trn2")
 
@@ -45,6 +45,14 @@ def test_weights_that_came_late_delay_the_matmul_by_what_is_left_of_their_load()
     late = replay(TRN2, matmul(columns=128), lead_ps=0).duration_ps - hidden
     assert late == pytest.approx(103_000, abs=4_000), "measured: 103 ns from LDWEIGHTS to the first column"
     assert replay(TRN2, matmul(columns=128), lead_ps=late).duration_ps == hidden
+
+
+def test_first_matmuls_of_an_idle_engine_wait_for_their_weights_as_captured_ones_do():
+    first = [kind for kind in kinds() if kind.device == "trn2" and kind.lead_ns is not None]
+    rows = [row for kind in first for row in replayed(kind) if row.level == "instruction"]
+    assert {kind.shown.sources[0].dtype for kind in first} == {"bf16", "fp32"} and len(rows) >= 6
+    assert max(abs(row.error) for row in rows) < 0.045
+    assert np.mean([abs(row.error) for row in rows]) < 0.015
 
 
 def test_an_opcode_that_several_calls_become_is_not_guessed_at():

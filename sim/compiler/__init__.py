@@ -14,6 +14,7 @@ from sim.compiler.columns import dense_bytes, engines, operand_roles, used_layou
 from sim.compiler.distribution import distribute
 from sim.compiler.forwarding import forward
 from sim.compiler.hoisting import hoist
+from sim.compiler.keeping import keep_weights
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
 from sim.compiler.ordering import is_straight, order
 from sim.compiler.packing import pack
@@ -36,6 +37,7 @@ __all__ = [
     "forward",
     "hoist",
     "is_straight",
+    "keep_weights",
     "operand_roles",
     "order",
     "pack",
@@ -67,6 +69,8 @@ def rewrite(program: Program, options: Options) -> Program:
         program = distribute(program, limit)
     if options.straight and is_straight(program):
         program = order(program)
+    if options.keep:
+        program = keep_weights(program)
     return program
 
 

@@ -133,8 +133,9 @@ def scalar(
     kind = ("act.lat_copy", "act.lat_copy_sbuf") if copies else ("act.lat_nonlinear_psum", "act.lat_nonlinear")
     first = ns(device["act.operand_tensor"]) if columns else 0
     behind = ns(device["act.operand_sbuf"]) if columns and not from_psum else 0
+    shortest = cycles(device, "clock_scalar", device["min_ii_cycles"])
     return Cost(
-        occupancy_ps=streaming + ns(device["act.issue_ovh"]) + first + behind,
+        occupancy_ps=max(shortest, streaming + ns(device["act.issue_ovh"])) + first + behind,
         latency_ps=streaming + ns(device[kind[not from_psum]]) + (first if copies else 0),
         table=table,
         port=ports(device, Engine.SCALAR, layouts),

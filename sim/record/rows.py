@@ -49,6 +49,8 @@ class Rows:
         self.step[: self.main] = np.arange(self.main) - np.repeat(begin, self.count)
         self.paired = self.passes[self.instruction] > 0
         self.paired[self.main :] = False
+        kept = np.array([form.kept for form in program.forms] or [0], bool)
+        self.kept = kept[program.form][self.instruction]
         self.start, self.end = self._times()
         self.start += lead
         self.end += lead
@@ -68,7 +70,7 @@ class Rows:
         trigger = np.array([form.dma is not None for form in timed.program.forms], bool)[timed.program.form]
         latency = np.array([form.cost.latency_ps for form in timed.program.forms], np.int64)[timed.program.form]
         end = np.where(trigger[index], start + latency[index], end)
-        pair = np.flatnonzero(self.paired)
+        pair = np.flatnonzero(self.paired | self.kept)
         start[pair], end[pair] = self._pass_times(pair)
         start[self.table], end[self.table] = self._load_times()
         start[self.wire] += latency[self.wires]
@@ -83,7 +85,7 @@ class Rows:
         timed, index = self.timed, self.instruction[pair]
         forms, form, device = timed.program.forms, timed.program.form[index], timed.program.device
         streams, cold = (column[index] for column in streaming(timed))
-        number, passes = self.step[pair] // 2, self.passes[index]
+        number, passes = self.step[pair] // 2, np.maximum(1, self.passes[index])
         busy = timed.freed[index] - streams
         begin = streams + busy * number // passes
         finish = streams + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
@@ -97,7 +99,7 @@ class Rows:
         since = np.where(number > 0, begin - busy // passes, since)
         early = np.clip(begin - load, np.minimum(since, begin), begin)
         ahead = np.where(cold & ((number > 0) | ~late), laws.ahead(device, share), 0)
-        weights = self.step[pair] % 2 == 0
+        weights = self.paired[pair] & (self.step[pair] % 2 == 0)
         shown = np.where(weights, early, np.maximum(begin - ahead, early))
         return shown, np.where(weights, early + load, np.maximum(finish, begin))
 
@@ -178,7 +180,7 @@ def _descriptions(rows: Rows) -> dict[str, np.ndarray]:
     opcode = _by_form(rows, lambda form: code(form.opcode))
     opcode[weights], opcode[table] = code("LDWEIGHTS"), code("ACT_TABLE_LOAD")
     track = np.full(opcode.size, NONE)
-    track[rows.paired & ~weights] = code(MATMUL_TRACK)
+    track[(rows.paired & ~weights) | rows.kept] = code(MATMUL_TRACK)
     track[weights] = code("Tensor")
     function = _by_form(rows, lambda form: code(form.function or None))
     opcode[rows.wire] = function[rows.wire]
@@ -272,8 +274,8 @@ def _amounts(rows: Rows) -> dict[str, np.ndarray]:
 
 
 def stationary(form: Form, memory: Memory) -> int:
-    """Bytes a partition of the tile that a LDWEIGHTS of this form reads from a memory."""
-    if not paired(form):
+    """Bytes a partition of the tile that a LDWEIGHTS of this form, or of the one before, reads from a memory."""
+    if not paired(form) and not form.kept:
         return 0
     layout = next(layout for role, layout in zip(form.roles, form.layouts) if role is Role.READ)
     return layout.elements * layout.itemsize if layout.memory is memory else 0
