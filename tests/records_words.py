@@ -47,15 +47,15 @@ starts to work and the operands are there, so a pass streams from
     max(end of the pass before, max(operands there, start of the pass before) + columns of weights × cycles)
 
 with ¼ cycle a column of 16 or 8 bits (documented: up to four times as fast as streaming; 1 for weights with a stride, a
-guess), 2 of an fp32 pass, 1 of an fp32 transpose; a pass streams for at least 64 cycles. Weights of the matmul before are
-there. A vector times bf16 weights is therefore bound by the 64 cycles, in fp32 by the weights: 256 a pass of 128 columns.
+guess), 2 of an fp32 pass, 1 of an fp32 transpose; a pass streams for at least 64 cycles. Weights of the matmul before
+are there. A vector times bf16 weights is therefore bound by the 64 cycles, in fp32 by the weights: 256 for 128 columns.
 
-Evidence, ten captured profiles of trn2. Result of the first matmul of an idle TensorE, from the start of LDWEIGHTS, less
-streaming: bf16 187 ns, fp32 transpose 265, fp32 369 at the cold clock of 1.2 GHz, 228 and 270 for the latter two at 2.4
-GHz: 157–175 + 32, 128, 256 cycles. LDWEIGHTS begins 2 ns after the MATMUL before has started to work (one set ahead).
+Evidence, ten captured profiles of trn2. Result of the first matmul of an idle TensorE, from the start of LDWEIGHTS,
+less streaming: bf16 187 ns, fp32 transpose 265, fp32 369 at the cold clock of 1.2 GHz, 228 and 270 for the latter two
+at 2.4 GHz: 157–175 + 32, 128, 256 cycles. LDWEIGHTS begins 2 ns after the MATMUL before is at work (one set ahead).
 Transposes of 128 columns are 107 ns apart cold and 56 warm in bf16, with new weights each time: their load is hidden.
 Where load and stream are as long (fp32, 128 × 128), passes are 3 ns further apart than else. 117 captured profiles of
-inf2: a first fp16 MATMUL streams 14–18 ns after LDWEIGHTS began (32 cycles: 13). Kept weights: 8 LDWEIGHTS to 16 MATMUL.
+inf2: a first fp16 MATMUL streams 14–18 ns after LDWEIGHTS began (32 cycles: 13). Weights kept: 8 LDWEIGHTS, 16 MATMUL.
 
 TensorE of v2 works at 7/8 of 2.8 GHz: captured bursts on inf2 say k/n = 7/8 and are 209–211 ns apart for 512 columns.
 A pass costs 7 cycles beyond streaming: three PE-bound fp32 kernels of NKIBench stop at an HFU of 0.43465, 0.43460 and
@@ -112,8 +112,8 @@ the last digit (126,631,936, 7,340,032 and 117,440,512), no spill, and a time 6 
 - Overlap of matmuls in different row tiles of TensorE: no document gives its time.
 - The wake-up of GpSimd before software descriptors as such: the fitted dispatch of stores holds it.
 - Descriptors that a queue waits for when its ring is full; what other cores of the chip do to HBM.
-- Whether loading weights counts as work for TensorE's clock: here it does not, so that a stream of fp32 matmuls with few
-  moving columns stays cold. How long weights with a stride take is a guess.
+- Whether loading weights counts as work for TensorE's clock: here it does not, so that a stream of fp32 matmuls with
+  few moving columns stays cold. How long weights with a stride take is a guess.
 - The phase of TensorE's clock window, arbitrary in each run: about 1 µs of a 20 µs kernel.
 """.replace("{{NAME: False}}", "{NAME: False}")
 
