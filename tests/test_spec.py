@@ -41,7 +41,7 @@ CORRECTED = {
     "dve.lat_sbuf": (170, 150, 120),
     "dve.rate_recip": (0.5, 0.1667, 0.1667),
     "pe.issue_ovh": (7, 7, 7),
-    "pe.lat": (142, 163, 163),
+    "pe.lat": (146, 163, 163),
     "sem.wake": (30, 35, 35),
 }
 """Timing parameters that later evidence replaced: trn1, trn2, trn3; None where the generation lacks it."""
