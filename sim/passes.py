@@ -18,6 +18,7 @@ PASSES = {
     "spill": "tiles are saved and reloaded where SBUF cannot hold all",
     "room": "KiB a partition that spilling keeps free",
     "straight": "loops that Python has unrolled are list-scheduled, and placed in that order",
+    "keep": "weights that TensorE still has from the matmul before are not loaded again",
     "rotate": "without slots, memory is used again late; off: first fit",
     "buffers": "slots that an allocation site gets for each tile alive at once; 0 for one pool",
     "window": "instructions of an engine among which the oldest ready one goes first; 1 is in order",

@@ -68,6 +68,12 @@ class Cost:
     """Ports that it shares while it streams: bit 0 SBUF (Vector, GpSimd on v2), bit 1 PSUM (Vector, Scalar on v2)."""
     clocked: bool = False
     """Slows down while TensorE's clock window is cold."""
+    weights_ps: int = 0
+    """TensorE: from the start of loading the weights until they are in the array; 0 for weights that are there."""
+    tail_ps: int = 0
+    """TensorE: the end of the occupancy, during which weights for the next instruction may be loaded."""
+    gap_ps: int = 0
+    """TensorE: the part of the occupancy in which nothing streams, which a cold clock hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class Form:
     """TensorE instructions pairs (LDWEIGHTS + MATMUL) that one call becomes."""
     load_ps: int = 0
     """TensorE: duration of LDWEIGHTS."""
+    kept: bool = False
+    """TensorE: its weights are those of the matmul before, so that it has no LDWEIGHTS."""
     useful: bool = True
     """False for work that the algorithm did not ask for: transposes, reloads."""
     sparse: tuple[int, ...] = ()

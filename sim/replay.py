@@ -80,10 +80,15 @@ def replay(device: Device, shown: Shown, clock: float = 1, lead_ps: int | None =
         return None
     if shown.opcode == "LDWEIGHTS":
         return Timing(laws.load_duration(device, form.load_ps, clock), None)
-    cost = laws.at_clock(device, form.cost, clock)
-    late = 0 if lead_ps is None else max(0, laws.exposed_load(device, form.load_ps, clock) - lead_ps)
+    cost, ahead = laws.at_clock(device, form.cost, clock), laws.ahead(device, clock)
     interval = cost.occupancy_ps // form.passes
-    return Timing(interval + cost.latency_ps - cost.occupancy_ps + late, interval + late)
+    duration = interval + cost.latency_ps - cost.occupancy_ps
+    if form.engine is not Engine.TENSOR:
+        return Timing(duration, interval)
+    if lead_ps is None:
+        return Timing(duration + ahead, interval)
+    late = max(0, cost.weights_ps - lead_ps)
+    return Timing(duration + late, interval + late - ahead)
 
 
 def packet(device: Device, moved: int, descriptors: int, stores: bool) -> Timing:

@@ -58,7 +58,8 @@ class Builder:
     ) -> int:
         """One instruction on an engine, times in ps."""
         roles = tuple(role for role, _ in operands)
-        cost = {key: more.pop(key) for key in ("table", "port", "clocked") if key in more}
+        named = ("table", "port", "clocked", "weights_ps", "tail_ps", "gap_ps")
+        cost = {key: more.pop(key) for key in named if key in more}
         latency = occupancy + 50 if latency is None else latency
         static = (engine, roles, occupancy, latency, *sorted(cost.items()), *sorted(more.items()))
         fields = {
@@ -141,9 +142,10 @@ def _random_instruction(pick: random.Random, build: Builder, given, result, tile
         }
         build.dma(target, source, engine, pick.choice((least, 20, 500)), engines=pick.choice((1, 5, 16)), **slow)
     elif kind < 0.6:
-        build.op(
-            Engine.TENSOR, (R, tile), (R, other), (pick.choice((W, A)), bank), clocked=pick.random() < 0.7, **times
-        )
+        weights, busy = pick.choice((0, 30, 400)), times["occupancy"]
+        loading = {"weights_ps": weights, "tail_ps": pick.randrange(busy + 1), "gap_ps": pick.randrange(busy // 2 + 1)}
+        loading["clocked"] = pick.random() < 0.7
+        build.op(Engine.TENSOR, (R, tile), (R, other), (pick.choice((W, A)), bank), **loading, **times)
     elif kind < 0.8:
         build.op(Engine.SCALAR, (R, bank), (W, tile), table=pick.choice((-1, 0, 1)), port=pick.choice((0, 2)), **times)
     else:

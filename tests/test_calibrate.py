@@ -57,7 +57,7 @@ def test_altered_constants_are_recovered(found, id):
 def test_an_altered_clock_comes_back_whole_and_nothing_else_moves(clock, share):
     own = calibrate(attention(altered(**{clock: spec.device("trn2")[clock] * share})), "altered")
     assert own.figures[clock].value == pytest.approx(own.base[clock] * share, rel=0.005)
-    moved = {id for id, figure in own.figures.items() if figure.value != pytest.approx(own.base[id], rel=0.02)}
+    moved = {id for id, figure in own.figures.items() if figure.value != pytest.approx(own.base[id], rel=0.06)}
     assert moved == {clock}
 
 

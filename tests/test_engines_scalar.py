@@ -115,6 +115,12 @@ def test_latency_is_what_profiles_show():
     assert activated("trn2", nl.copy, "psum").cost.occupancy_ps / 1000 == pytest.approx(512 / 1.2 + 45, abs=1)
 
 
+def test_short_activations_take_64_cycles():
+    with Chip("trn2", values=False) as chip:
+        nisa.activation(chip.tensor((128, 1)), nl.copy, chip.tensor((128, 1)))
+        assert chip.form.cost.occupancy_ps == round(64 / 1.2 * 1000)
+
+
 def test_only_functions_with_a_table_ask_for_one():
     tables = {
         name: activated("trn2", AluOp(name)).cost.table for name in ("copy", "square", "relu", "exp", "silu", "sigmoid")

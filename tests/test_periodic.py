@@ -55,6 +55,8 @@ def loop(seed: int, trips: int, device: str = "trn2", clocked: bool = False) -> 
                     table=table if engine is Engine.SCALAR else -1,
                     port=port,
                     clocked=clocked and engine is Engine.TENSOR,
+                    weights_ps=cost // 2 * (engine is Engine.TENSOR),
+                    tail_ps=cost // 3,
                 )
                 known.append(build.program._form[-1])
     return build.finish()

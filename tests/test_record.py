@@ -218,7 +218,7 @@ def test_weights_are_loaded_behind_the_matmul_before():
     build = Builder()
     left, right, _ = matmul(build)
     fields = {"occupancy": 400_000, "latency": 500_000, "opcode": "MATMUL", "load_ps": 90_000, "partitions": 128}
-    build.op(Engine.TENSOR, (W, build.psum()), (R, left), (R, right), **fields)
+    build.op(Engine.TENSOR, (W, build.psum()), (R, right), (R, left), **fields)
     found = rows(traced(build), "opcode", "start_ps", "wait", "wait_for")[2:]
     start = found[0][1]
     assert [(opcode, time - start) for opcode, time, *_ in found] == [

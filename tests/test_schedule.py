@@ -30,8 +30,6 @@ from tests.programs import Builder, random_program
 R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
 WAKE, SAME, LOAD = 35_000, 5_000, 1_283_000
 """trn2, ps."""
-COLDER = 40_000
-"""What TensorE's pipeline takes longer while its clock is cold, trn2."""
 
 STRICT = Options(windows=(1,) * QUEUES)
 
@@ -52,7 +50,8 @@ def machine(timed: Schedule) -> twin.Machine:
             used = [(first[i] + k) % engines for k in range(form.dma.engines)]
             dma = twin.Transfer(form.dma.dispatch_ps, form.dma.notify_ps, form.dma.service_ps, form.dma.hbm_ps, used)
         core = int(program.core[i])
-        items.append(twin.Item(core * QUEUES + form.engine, core, *row[:6], bool(row[6]), waits, dma))
+        warm, cold = row[:4], tuple(row[4:8])
+        items.append(twin.Item(core * QUEUES + form.engine, core, *warm, cold, *row[8:10], bool(row[10]), waits, dma))
     device = program.device
     window = device.get("pe.clock_window") or 0
     figures = twin.Figures(
@@ -383,8 +382,51 @@ def test_a_busy_window_makes_the_tensor_clock_warm(gap: int, states: list[tuple[
     assert [(time // window, warm) for time, _, warm in found.clocks.tolist()] == states
     cold = 1_000_000
     lengths = (found.freed - found.start)[1 :: 2 if gap else 1].tolist()
-    assert (found.done - found.freed)[1] == 100_000 + COLDER
+    assert (found.done - found.freed)[1] == 100_000, "what does not stream takes as long at any clock"
     assert lengths == [500_000 if states and start >= window else cold for start in found.start[1 :: 2 if gap else 1]]
+
+
+def matmuls(*costs: tuple[int, int], late: int = 0) -> Schedule:
+    """Matmuls of (streaming, weights), the second's operand ready so late; the clock is always full."""
+    build = Builder("trn1")
+    banks, tiles = [build.psum() for _ in costs], [build.sbuf() for _ in costs]
+    for place, (streaming, weights) in enumerate(costs):
+        if late and place == 1:
+            build.op(Engine.VECTOR, (W, tiles[1]), occupancy=late, latency=late)
+        cost = {"occupancy": streaming, "latency": streaming + 150, "weights_ps": weights, "tail_ps": streaming}
+        build.op(Engine.TENSOR, (W, banks[place]), (R, tiles[place]), clocked=True, **cost)
+    return timed(build)
+
+
+def test_the_weights_of_a_first_matmul_are_loaded_before_it_streams():
+    found = matmuls((500, 200))
+    assert found.freed.tolist() == [200 + 500]
+    assert found.done.tolist() == [200 + 500 + 150]
+    assert scheduling.streaming(found)[0].tolist() == [200]
+    assert (found.start.tolist(), found.wait_ps.tolist()) == ([0], [0]), "TensorE loads weights, it does not wait"
+
+
+@pytest.mark.parametrize(("weights", "streams"), [(100, 700), (500, 700), (800, 1000)])
+def test_weights_are_loaded_behind_the_matmul_before_and_what_is_longer_shows(weights: int, streams: int):
+    found = matmuls((500, 200), (500, weights))
+    assert scheduling.streaming(found)[0].tolist() == [200, streams]
+    assert found.start.tolist() == [0, 700], "what shows is TensorE's work"
+
+
+def test_one_set_of_weights_is_loaded_ahead_and_no_more():
+    found = matmuls((500, 200), (50, 300), (50, 300), (50, 300))
+    assert scheduling.streaming(found)[0].tolist() == [200, 700, 1000, 1300]
+
+
+def test_a_matmul_whose_operand_comes_late_loads_its_weights_then():
+    found = matmuls((500, 200), (500, 200), late=2_000_000)
+    wake = picoseconds(found.program.device["sem.wake"])
+    assert found.start.tolist()[2] == 2_000_000 + wake
+    assert found.freed.tolist()[2] == 2_000_000 + wake + 200 + 500
+
+
+def test_weights_that_are_there_are_not_waited_for():
+    assert scheduling.streaming(matmuls((500, 200), (50, 0), (50, 300)))[0].tolist() == [200, 700, 1000]
 
 
 def test_the_clock_stays_warm_at_half_load_and_cools_when_idle():

@@ -15,6 +15,7 @@ from sim.compiler.distribution import distribute
 from sim.compiler.forwarding import forward
 from sim.compiler.fusion import fuse
 from sim.compiler.hoisting import hoist
+from sim.compiler.keeping import keep_weights
 from sim.compiler.options import UNBOUNDED, WINDOWS, Options
 from sim.compiler.ordering import is_straight, order
 from sim.compiler.packing import pack
@@ -38,6 +39,7 @@ __all__ = [
     "fuse",
     "hoist",
     "is_straight",
+    "keep_weights",
     "operand_roles",
     "order",
     "pack",
@@ -71,6 +73,8 @@ def rewrite(program: Program, options: Options) -> Program:
         program = distribute(program, limit)
     if options.straight and is_straight(program):
         program = order(program)
+    if options.keep:
+        program = keep_weights(program)
     return program
 
 

@@ -56,6 +56,8 @@ class Options:
     """Slots that an allocation site gets for each of its tiles alive at once; 0 for one pool of all tiles."""
     sbuf_figure: str = "sbuf.usable_partition_bytes"
     """Figure of the device that bounds SBUF, bytes a partition."""
+    keep: bool = True
+    """Do not load weights again that TensorE has from the matmul before."""
     clock_phase_ps: int | None = None
     """Start of the kernel within a window of TensorE's clock; None for the device's figure."""
 

@@ -133,8 +133,9 @@ def scalar(
     kind = ("act.lat_copy", "act.lat_copy_sbuf") if copies else ("act.lat_nonlinear_psum", "act.lat_nonlinear")
     first = ns(device["act.operand_tensor"]) if columns else 0
     behind = ns(device["act.operand_sbuf"]) if columns and not from_psum else 0
+    shortest = cycles(device, "clock_scalar", device["min_ii_cycles"])
     return Cost(
-        occupancy_ps=streaming + ns(device["act.issue_ovh"]) + first + behind,
+        occupancy_ps=max(shortest, streaming + ns(device["act.issue_ovh"])) + first + behind,
         latency_ps=streaming + ns(device[kind[not from_psum]]) + (first if copies else 0),
         table=table,
         port=ports(device, Engine.SCALAR, layouts),
@@ -187,27 +188,44 @@ def form(
 # -- TensorE's clock ------------------------------------------------------------------------------
 
 
+def sustained(device: Device) -> float:
+    """The share of its full clock that TensorE keeps up while it works."""
+    return device.get("pe.clock_sustained") or 1
+
+
+def paced(device: Device, count: float) -> int:
+    """So many cycles of TensorE, at the clock that it keeps up."""
+    return cycles(device, "clock_tensor", count / sustained(device))
+
+
 def at_clock(device: Device, cost: Cost, share: float) -> Cost:
-    """The cost while TensorE's clock runs at a share of its full rate: streaming stretches, and part of the latency."""
-    if share == 1 or not cost.clocked:
+    """The cost while TensorE's clock runs at a share of its full rate: what streams stretches, the latency does not."""
+    ratio = share / sustained(device)
+    if ratio == 1 or not cost.clocked:
         return cost
-    slow = round(cost.occupancy_ps / share)
+    gap = cost.gap_ps if ratio > 1 else 0
+    slow = round((cost.occupancy_ps - cost.gap_ps) / ratio) + gap
+    return replace(
+        cost,
+        occupancy_ps=slow,
+        latency_ps=slow + cost.latency_ps - cost.occupancy_ps,
+        weights_ps=round(cost.weights_ps / ratio),
+        tail_ps=round(cost.tail_ps / ratio),
+        gap_ps=gap,
+    )
+
+
+def ahead(device: Device, share: float) -> int:
+    """How long before it streams a MATMUL behind another is shown as started, at a share of the full clock."""
     cold, lowest = device.get("pe.lat_cold") or device["pe.lat"], device.get("pe.clock_cold") or 1
     grows = max(0, ns(cold - device["pe.lat"])) / (1 / lowest - 1) if lowest < 1 else 0
-    longer = round(grows * (1 / share - 1))
-    return replace(cost, occupancy_ps=slow, latency_ps=slow + cost.latency_ps - cost.occupancy_ps + longer)
+    return round(grows * (1 / share - 1))
 
 
 def load_duration(device: Device, load_ps: int, share: float) -> int:
     """LDWEIGHTS: a slower clock stretches what grows with the columns, not the fixed part."""
     fixed = ns(device["pe.load_fixed"])
     return fixed + round((load_ps - fixed) / share)
-
-
-def exposed_load(device: Device, load_ps: int, share: float) -> int:
-    """From the start of a LDWEIGHTS to the first column of its MATMUL, when TensorE was idle before."""
-    through = cycles(device, "clock_tensor", device["pe.load_pipe"] / share)
-    return max(0, load_duration(device, load_ps, share) - through)
 
 
 # -- DMA -------------------------------------------------------------------------------------------

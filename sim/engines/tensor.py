@@ -155,6 +155,7 @@ def _form(
     """size: rows that are contracted, stationary columns, moving columns"""
     data = layouts[1]
     macs = prod(size)
+    weights = _load_cycles(device, data, size[1], transpose)
     reads = (Role.READ,) * (len(layouts) - 1)
     return Form(
         call=f"nki.isa.{call}",
@@ -162,7 +163,7 @@ def _form(
         opcode="MATMUL_MX" if data.dtype in dtypes.PACKED else "MATMUL",
         roles=(Role.ACCUMULATE if accumulate else Role.WRITE, *reads),
         layouts=layouts,
-        cost=cost(device, data.dtype, size[2], passes, per_column),
+        cost=cost(device, data.dtype, size[2], passes, per_column, weights),
         kind="TRANSPOSE" if transpose else "REGULAR",
         dtype=dtypes.short(data.dtype),
         partitions=data.partitions,
@@ -175,13 +176,31 @@ def _form(
     )
 
 
-def cost(device: Device, dtype: Any, columns: int, passes: int, per_column: int) -> Cost:
-    """Each pass streams its columns and then pays the issue overhead; the result follows the last one's pipeline."""
+def cost(device: Device, dtype: Any, columns: int, passes: int, per_column: int, weights: float) -> Cost:
+    """Each pass streams its columns, while the next one's weights are loaded, and then pays the issue overhead.
+
+    weights : cycles that loading the weights of a pass takes
+    """
     streaming = max(device["pe.min_ii"], columns * per_column)
     overhead = device["pe.issue_ovh" if dtype == dtypes.float32 else "pe.issue_ovh_16"]
-    busy = laws.cycles(device, "clock_tensor", passes * (streaming + overhead))
-    last = laws.cycles(device, "clock_tensor", passes * streaming + (passes - 1) * overhead)
-    return Cost(busy, last + laws.ns(device["pe.lat"]), clocked=True)
+    busy = laws.paced(device, (passes - 1) * max(streaming, weights) + streaming + passes * overhead)
+    return Cost(
+        occupancy_ps=busy,
+        latency_ps=busy + laws.ns(device["pe.lat"]),
+        clocked=True,
+        weights_ps=laws.paced(device, weights),
+        tail_ps=laws.paced(device, streaming),
+        gap_ps=laws.paced(device, passes * overhead),
+    )
+
+
+def _load_cycles(device: Device, stationary: Layout, columns: int, transpose: bool) -> float:
+    """Cycles from the start of a LoadStationary until its weights are in the array: four 16-bit columns in each."""
+    if stationary.dtype in SINGLE:
+        one_pass = transpose or stationary.dtype == dtypes.tfloat32
+        return columns * device["pe.load_cycles_transpose_32" if one_pass else "pe.load_cycles_32"]
+    fast = columns == 1 or laws.contiguous(stationary)
+    return columns * device["pe.load_cycles_16" if fast else "pe.load_cycles_strided"]
 
 
 def load(device: Device, stationary: Layout, columns: int, transpose: bool) -> int:

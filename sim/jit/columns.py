@@ -61,22 +61,26 @@ Q_COLUMNS = 17
 # Columns of the form table, [forms * columns].
 F_OCCUPANCY = 0
 F_LATENCY = 1
-F_COLD_OCCUPANCY = 2
-F_COLD_LATENCY = 3
-F_TABLE = 4
-F_PORT = 5
-F_CLOCKED = 6
-F_DMA = 7
-F_DISPATCH = 8
-F_NOTIFY = 9
-F_SERVICE = 10
-F_HBM = 11
-F_ENGINES = 12
-F_STREAM = 13
+F_WEIGHTS = 2
+"""Time that loading the weights of a matmul takes."""
+F_TAIL = 3
+"""The end of its occupancy, during which the next weights may be loaded."""
+F_COLD = 4
+"""From here on these four at a cold clock."""
+F_TABLE = 8
+F_PORT = 9
+F_CLOCKED = 10
+F_DMA = 11
+F_DISPATCH = 12
+F_NOTIFY = 13
+F_SERVICE = 14
+F_HBM = 15
+F_ENGINES = 16
+F_STREAM = 17
 """The engine that runs or triggers it."""
-F_SIDE = 14
+F_SIDE = 18
 """The operand of a DMA that lies on chip, -1 for none."""
-F_COLUMNS = 15
+F_COLUMNS = 19
 
 # Columns of the core table: what the engines of a core share.
 C_TABLE = 0
@@ -91,7 +95,9 @@ C_BUSY = 6
 C_WARM = 7
 C_HBM = 8
 """Until when the core's share of HBM bandwidth is used up."""
-C_DMA = 9
+C_WEIGHTS = 9
+"""Since when TensorE can load weights behind those that it works with."""
+C_DMA = 10
 """Until when each DMA engine is busy; as many columns as engines."""
 PORTS = 2
 

@@ -17,13 +17,8 @@ from sim.jit.columns import (
     C_DMA,
     C_HBM,
     C_TABLE,
-    C_WARM,
-    C_WINDOW_END,
-    CLOCK_WINDOW,
     DONE,
     F_CLOCKED,
-    F_COLD_LATENCY,
-    F_COLD_OCCUPANCY,
     F_COLUMNS,
     F_DISPATCH,
     F_DMA,
@@ -87,7 +82,7 @@ from sim.jit.columns import (
     WAIT_QUEUE,
 )
 from sim.jit.competing import BARE, INLINE, WORD, mark, pop, push, take
-from sim.jit.sharing import advance_clock, load_tables, serve, take_ports, work
+from sim.jit.sharing import find_pace, load_tables, serve, stream, take_ports
 
 
 @njit(cache=True, **INLINE)
@@ -228,12 +223,10 @@ def issue(s, queue, place, time):
         start = load_tables(times, cores, shared, s.log, number, i, start, tables)
     if forms[form + F_PORT]:
         start = take_ports(times, cores, number, i, start, occupancy, forms[form + F_PORT])
-    if forms[form + F_CLOCKED] and shared[CLOCK_WINDOW] > 0:
-        if start >= cores[number, C_WINDOW_END]:
-            advance_clock(cores, shared, s.log, number, start)
-        if not cores[number, C_WARM]:
-            occupancy, latency = forms[form + F_COLD_OCCUPANCY], forms[form + F_COLD_LATENCY]
-        work(cores, shared, s.log, number, start, start + occupancy)
+    if forms[form + F_CLOCKED]:
+        pace, late = form + find_pace(cores, shared, s.log, number, start), time > queues[queue + Q_FREE]
+        loading = stream(forms, cores, shared, s.log, number, pace, start, late)
+        occupancy, latency = forms[pace + F_OCCUPANCY] + loading, forms[pace + F_LATENCY] + loading
     freed, done = start + occupancy, start + latency
     times[own + START] = start
     times[own + FREED] = freed

@@ -1,6 +1,6 @@
-"""What instructions hold together: tables and ports of a core, TensorE's clock, DMA engines and HBM bandwidth.
+"""What instructions hold together: tables and ports, TensorE's clock and weights, DMA engines and HBM bandwidth.
 
-The tables are described in `sim.jit.columns`.
+The tables of a core are described in `sim.jit.columns`.
 """
 
 from sim.jit import njit
@@ -10,11 +10,16 @@ from sim.jit.columns import (
     C_PORT,
     C_TABLE,
     C_WARM,
+    C_WEIGHTS,
     C_WINDOW_END,
     CLOCK,
     CLOCK_DOWN,
     CLOCK_UP,
     CLOCK_WINDOW,
+    F_COLD,
+    F_OCCUPANCY,
+    F_TAIL,
+    F_WEIGHTS,
     FAR,
     L_BIND,
     L_CAUSE,
@@ -64,6 +69,35 @@ def work(cores, shared, log, number, start, end):
         start = border
         advance_clock(cores, shared, log, number, border)
     cores[number, C_BUSY] += end - start
+
+
+@njit(cache=True, **INLINE)
+def find_pace(cores, shared, log, number, time):
+    """The column of the form table where a matmul's figures begin, at the clock of a time."""
+    if shared[CLOCK_WINDOW] == 0:
+        return 0
+    if time >= cores[number, C_WINDOW_END]:
+        advance_clock(cores, shared, log, number, time)
+    return 0 if cores[number, C_WARM] else F_COLD
+
+
+@njit(cache=True, **INLINE)
+def stream(forms, cores, shared, log, number, pace, start, late):
+    """Let a matmul stream once its weights are in the array; how long after its start.
+
+    pace : where its figures begin; late : its operands were not there when TensorE was free, else the weights were
+    loaded behind those before
+    """
+    weights, begin = forms[pace + F_WEIGHTS], start
+    if weights > 0:
+        begin = max(start, (start if late else cores[number, C_WEIGHTS]) + weights)
+    freed = begin + forms[pace + F_OCCUPANCY]
+    cores[number, C_WEIGHTS] = freed - forms[pace + F_TAIL]
+    if shared[CLOCK_WINDOW] > 0:
+        if begin >= cores[number, C_WINDOW_END]:
+            advance_clock(cores, shared, log, number, begin)
+        work(cores, shared, log, number, begin, freed)
+    return begin - start
 
 
 @njit(cache=True, **BARE)

@@ -10,7 +10,7 @@ import numpy as np
 from sim.engines import laws
 from sim.program import Form, Role
 from sim.record.text import operand_codes, paired
-from sim.schedule import Schedule
+from sim.schedule import Schedule, streaming
 from sim.trace import NONE, Engine, Memory, Strings, Wait
 
 EXCHANGE = "COLLECTIVE"
@@ -49,6 +49,8 @@ class Rows:
         self.step[: self.main] = np.arange(self.main) - np.repeat(begin, self.count)
         self.paired = self.passes[self.instruction] > 0
         self.paired[self.main :] = False
+        kept = np.array([form.kept for form in program.forms] or [0], bool)
+        self.kept = kept[program.form][self.instruction]
         self.start, self.end = self._times()
         self.start += lead
         self.end += lead
@@ -68,7 +70,7 @@ class Rows:
         trigger = np.array([form.dma is not None for form in timed.program.forms], bool)[timed.program.form]
         latency = np.array([form.cost.latency_ps for form in timed.program.forms], np.int64)[timed.program.form]
         end = np.where(trigger[index], start + latency[index], end)
-        pair = np.flatnonzero(self.paired)
+        pair = np.flatnonzero(self.paired | self.kept)
         start[pair], end[pair] = self._pass_times(pair)
         start[self.table], end[self.table] = self._load_times()
         start[self.wire] += latency[self.wires]
@@ -76,20 +78,46 @@ class Rows:
         return start, end
 
     def _pass_times(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A pass takes an equal share of the occupancy; its weights are loaded before it if their data are there."""
+        """A pass takes an equal share of the streaming; its weights are loaded before it if their data are there.
+
+        As profiles show it, a MATMUL behind another has started a while before it streams.
+        """
         timed, index = self.timed, self.instruction[pair]
-        program = timed.program
-        number, passes = self.step[pair] // 2, self.passes[index]
-        busy = timed.freed[index] - timed.start[index]
-        begin = timed.start[index] + busy * number // passes
-        finish = timed.start[index] + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
-        load = np.array([form.load_ps for form in program.forms], np.int64)[program.form[index]]
-        nominal = np.array([max(1, form.cost.occupancy_ps) for form in program.forms], np.int64)[program.form[index]]
-        fixed = np.minimum(load, laws.ns(program.device["pe.load_fixed"]))
-        load = fixed + (load - fixed) * busy // nominal
-        weights = self.step[pair] % 2 == 0
-        early = np.clip(begin - load, np.minimum(timed.ready[index], begin), begin)
-        return np.where(weights, early, begin), np.where(weights, early + load, np.maximum(finish, begin))
+        forms, form, device = timed.program.forms, timed.program.form[index], timed.program.device
+        streams, cold = (column[index] for column in streaming(timed))
+        number, passes = self.step[pair] // 2, np.maximum(1, self.passes[index])
+        busy = timed.freed[index] - streams
+        begin = streams + busy * number // passes
+        finish = streams + busy * (number + 1) // passes + timed.done[index] - timed.freed[index]
+        share = device.get("pe.clock_cold") or 1
+        fast, slow = (
+            np.array([laws.load_duration(device, each.load_ps, pace) for each in forms], np.int64)[form]
+            for pace in (1, share)
+        )
+        load = np.where(cold, slow, fast)
+        since, late = (column[index] for column in self._behind())
+        since = np.where(number > 0, begin - busy // passes, since)
+        since = np.minimum(since, begin)
+        early = np.where(self.kept[pair], since, np.clip(begin - load, since, begin))
+        ahead = np.where(cold & ((number > 0) | ~late), laws.ahead(device, share), 0)
+        weights = self.paired[pair] & (self.step[pair] % 2 == 0)
+        shown = np.where(weights, early, np.maximum(begin - ahead, early))
+        return shown, np.where(weights, early + load, np.maximum(finish, begin))
+
+    def _behind(self) -> tuple[np.ndarray, np.ndarray]:
+        """Since when each instruction of TensorE can load weights; whether its operands came when TensorE was idle."""
+        timed = self.timed
+        since, late = timed.ready.copy(), np.ones(len(timed.program), bool)
+        clocked = np.array([form.cost.clocked for form in timed.program.forms], bool)[timed.program.form]
+        own = np.flatnonzero(clocked)
+        own = own[np.lexsort((timed.start[own], timed.program.core[own]))]
+        before, after = own[:-1], own[1:]
+        same = timed.program.core[before] == timed.program.core[after]
+        behind = same & (timed.ready[after] <= timed.freed[before])
+        tail = (timed.freed - timed.start) // np.maximum(1, self.passes)
+        since[after[behind]] = (timed.freed - tail)[before[behind]]
+        late[after[behind]] = False
+        return since, late
 
     def _load_times(self) -> tuple[np.ndarray, np.ndarray]:
         """The first load of a core is over before ScalarE works."""
@@ -153,7 +181,7 @@ def _descriptions(rows: Rows) -> dict[str, np.ndarray]:
     opcode = _by_form(rows, lambda form: code(form.opcode))
     opcode[weights], opcode[table] = code("LDWEIGHTS"), code("ACT_TABLE_LOAD")
     track = np.full(opcode.size, NONE)
-    track[rows.paired & ~weights] = code(MATMUL_TRACK)
+    track[(rows.paired & ~weights) | rows.kept] = code(MATMUL_TRACK)
     track[weights] = code("Tensor")
     function = _by_form(rows, lambda form: code(form.function or None))
     opcode[rows.wire] = function[rows.wire]
@@ -247,8 +275,8 @@ def _amounts(rows: Rows) -> dict[str, np.ndarray]:
 
 
 def stationary(form: Form, memory: Memory) -> int:
-    """Bytes a partition of the tile that a LDWEIGHTS of this form reads from a memory."""
-    if not paired(form):
+    """Bytes a partition of the tile that a LDWEIGHTS of this form, or of the one before, reads from a memory."""
+    if not paired(form) and not form.kept:
         return 0
     layout = next(layout for role, layout in zip(form.roles, form.layouts) if role is Role.READ)
     return layout.elements * layout.itemsize if layout.memory is memory else 0

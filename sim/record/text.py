@@ -90,11 +90,11 @@ def _values(timed: Schedule, numbers: np.ndarray) -> list[list[str]]:
 
 
 def _templates(form: Form) -> tuple[str, str]:
-    """Text of a form with a field for each of `_values`; the second is for LDWEIGHTS."""
+    """Text of a form with a field for each of `_values`; the second is for LDWEIGHTS, empty without."""
     reads = [k for k, role in enumerate(form.roles) if role is Role.READ]
     writes = [k for k, role in enumerate(form.roles) if role is not Role.READ]
     head = [_function(form)] if form.function else []
-    if not paired(form):
+    if not paired(form) and not form.kept:
         tail = [f"channels={form.partitions}"] if form.partitions else []
         words = [
             *head,
@@ -107,7 +107,8 @@ def _templates(form: Form) -> tuple[str, str]:
     weights, moving = reads[:1], reads[1:]
     size = f"{form.partitions}*{form.layouts[reads[0]].elements}"
     main = [*head, *_fields(form, "src", moving), *_fields(form, "dst", writes), size, _tensors(form, moving, writes)]
-    return " ".join(main), " ".join([*_fields(form, "src", weights), size, _tensors(form, weights, [])])
+    loading = [] if form.kept else [*_fields(form, "src", weights), size, _tensors(form, weights, [])]
+    return " ".join(main), " ".join(loading)
 
 
 def paired(form: Form) -> bool:

@@ -23,6 +23,7 @@ from tests.programs import Builder
 R, W, A = Role.READ, Role.WRITE, Role.ACCUMULATE
 INSTRUCTIONS = 1_000_000
 BLOCK, DEPTH = 4, 8
+MATMUL = {"occupancy": 216_000, "latency": 379_000, "clocked": True, "weights_ps": 13_000, "tail_ps": 213_000}
 
 
 class Stream(Builder):
@@ -35,12 +36,8 @@ class Stream(Builder):
             "load a": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=900_000, service_ps=400_000),
             "load b": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=900_000, service_ps=400_000),
             "store": lambda a, b: self.dma(a, b, occupancy=60_000, dispatch_ps=1_400_000, service_ps=400_000),
-            "first": lambda c, a, b: self.op(
-                Engine.TENSOR, (W, c), (R, a), (R, b), occupancy=216_000, latency=376_000, clocked=True, opcode="MATMUL"
-            ),
-            "add": lambda c, a, b: self.op(
-                Engine.TENSOR, (A, c), (R, a), (R, b), occupancy=216_000, latency=376_000, clocked=True, opcode="MATMUL"
-            ),
+            "first": lambda c, a, b: self.op(Engine.TENSOR, (W, c), (R, a), (R, b), opcode="MATMUL", **MATMUL),
+            "add": lambda c, a, b: self.op(Engine.TENSOR, (A, c), (R, a), (R, b), opcode="MATMUL", **MATMUL),
             "copy": lambda a, b: self.op(Engine.VECTOR, (W, a), (R, b), occupancy=600_000, latency=690_000),
         }
 

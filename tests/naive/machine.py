@@ -26,8 +26,10 @@ class Item:
     core: int
     occupancy: int
     latency: int
-    cold_occupancy: int
-    cold_latency: int
+    weights: int
+    tail: int
+    cold: tuple[int, int, int, int]
+    """Occupancy, latency, weights and tail at a cold clock."""
     table: int
     ports: int
     clocked: bool
@@ -79,6 +81,8 @@ class Machine:
     order: list[int] = field(default_factory=list)
     moved: dict[int, Moved] = field(default_factory=dict)
     busy: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    tails: dict[int, int] = field(default_factory=dict)
+    """core -> since when TensorE can load the next weights"""
     ports: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(core, port, instruction, until)"""
     loads: list[tuple[int, int, int, int, int]] = field(default_factory=list)

@@ -23,7 +23,7 @@ from tests.naive.machine import (
     Machine,
     Moved,
 )
-from tests.naive.sharing import advance_clock, load_tables, serve, take_ports, work
+from tests.naive.sharing import find_pace, load_tables, serve, stream, take_ports
 
 
 def release(machine: Machine, predecessor: int, gate: int) -> int | None:
@@ -103,12 +103,13 @@ def issue(machine: Machine, i: int, time: int) -> None:
     entry = Done(0, 0, None, 0, ready(machine, i)[0], *explain(machine, i, time))
     start = load_tables(machine, i, time, entry)
     start = take_ports(machine, i, start, entry)
-    occupancy, latency = item.occupancy, item.latency
-    if item.clocked and machine.figures.window:
-        changes = advance_clock(machine, item.core, start)
-        if not changes or not changes[-1][1]:
-            occupancy, latency = item.cold_occupancy, item.cold_latency
-        work(machine, item.core, start, start + occupancy)
+    pace = find_pace(machine, item, start) if item.clocked else (item.occupancy, item.latency)
+    occupancy, latency = pace[:2]
+    if item.clocked:
+        last = before(machine, item.queue)
+        late = entry.ready > (machine.issued[last].freed if last >= 0 else 0)
+        loading = stream(machine, item, pace, start, late) - start
+        occupancy, latency = occupancy + loading, latency + loading
     machine.ports += [(item.core, p, i, start + occupancy) for p in range(2) if item.ports >> p & 1]
     entry.start, entry.freed, entry.idle = start, start + occupancy, start + occupancy
     entry.done = start + latency

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.naive.machine import NONE, PORT, TABLE, Done, Machine
+from tests.naive.machine import NONE, PORT, TABLE, Done, Item, Machine
 
 
 def advance_clock(machine: Machine, core: int, time: int) -> list[tuple[int, int]]:
@@ -23,6 +23,25 @@ def advance_clock(machine: Machine, core: int, time: int) -> list[tuple[int, int
 
 def work(machine: Machine, core: int, start: int, end: int) -> None:
     machine.busy.setdefault(core, []).append((start, end))
+
+
+def find_pace(machine: Machine, item: Item, time: int) -> tuple[int, int, int, int]:
+    """Occupancy, latency, weights and tail at the clock of a time."""
+    changes = advance_clock(machine, item.core, time) if machine.figures.window else [(0, 1)]
+    warm = changes and changes[-1][1]
+    return (item.occupancy, item.latency, item.weights, item.tail) if warm else item.cold
+
+
+def stream(machine: Machine, item: Item, pace: tuple[int, int, int, int], start: int, late: bool) -> int:
+    """When a matmul streams: its weights are loaded once its operands are there and the last weights are at work."""
+    occupancy, _, weights, tail = pace
+    begin = start
+    if weights:
+        begin = max(start, (start if late else machine.tails.get(item.core, 0)) + weights)
+    machine.tails[item.core] = begin + occupancy - tail
+    if machine.figures.window:
+        work(machine, item.core, begin, begin + occupancy)
+    return begin
 
 
 def load_tables(machine: Machine, i: int, begin: int, entry: Done) -> int:

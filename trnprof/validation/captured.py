@@ -22,6 +22,9 @@ OPCODES = frozenset(
 MATMUL_DTYPE = "fp32"
 """What a MATMUL writes into PSUM where its text names no dtype."""
 
+PS = 1e3
+"""Picoseconds in a nanosecond."""
+
 _POINTERS = re.compile(r"\b(?:bias|scale)_ptr=|\bPTR\b")
 _AXES = re.compile(r"\bdim=([XYZW]+)")
 _GRID = re.compile(r"\b\d+\*(\d+)\b")
@@ -55,10 +58,12 @@ def samples(trace: Trace, device: Device) -> Iterator[Sample]:
     for core in np.unique(table.core).tolist():
         for engine in ENGINES:
             rows = np.flatnonzero((table.engine == engine) & (table.core == core)).tolist()
-            yield from _stream(trace, rows, clock)
+            yield from _stream(trace, rows, clock, round(device["pe.lat"] * PS))
 
 
-def _stream(trace: Trace, rows: list[int], clock: tuple[np.ndarray, np.ndarray, float]) -> Iterator[Sample]:
+def _stream(
+    trace: Trace, rows: list[int], clock: tuple[np.ndarray, np.ndarray, float], latency: int
+) -> Iterator[Sample]:
     table = trace.instructions
     weights = before = NONE
     for place, row in enumerate(rows):
@@ -67,7 +72,7 @@ def _stream(trace: Trace, rows: list[int], clock: tuple[np.ndarray, np.ndarray, 
             shown = _shown(trace, row)
             if shown is not None:
                 start, length = int(table.start_ps[row]), int(table.end_ps[row] - table.start_ps[row])
-                lead = _lead(trace, weights, before, row) if opcode == "MATMUL" else None
+                lead = _lead(trace, weights, before, row, latency) if opcode == "MATMUL" else None
                 interval = _interval(trace, rows, place)
                 yield Sample(row, shown, *_state(clock, start, length), lead, length, interval)
         if opcode == "LDWEIGHTS":
@@ -117,10 +122,10 @@ def _columns_given(opcode: str, sources: list[Operand]) -> int:
     return sum(set(operand.sizes) == {1} for operand in sources[1:])
 
 
-def _lead(trace: Trace, weights: int, before: int, row: int) -> int | None:
-    """Time from LDWEIGHTS to its MATMUL when TensorE had finished the MATMUL before; None when it was busy."""
+def _lead(trace: Trace, weights: int, before: int, row: int, latency: int) -> int | None:
+    """Time from LDWEIGHTS to its MATMUL when no MATMUL streamed any more; None when one did."""
     start, end = trace.instructions.start_ps, trace.instructions.end_ps
-    if weights == NONE or (before != NONE and (weights < before or start[weights] < end[before])):
+    if weights == NONE or (before != NONE and (weights < before or start[weights] < end[before] - latency)):
         return None
     return int(start[row] - start[weights])
 

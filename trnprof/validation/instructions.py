@@ -130,7 +130,8 @@ def _key(device: Device, sample: Sample, source: str) -> tuple:
 
 
 def _kind(key: tuple, members: list[Sample]) -> Kind:
-    name, shown, clock, lead, source = key
+    name, shown, clock, step, source = key
+    lead = None if step is None else round(np.median([sample.lead_ps for sample in members]) / PS)
     durations = [sample.duration_ps / PS for sample in members]
     intervals = [sample.interval_ps / PS for sample in members if sample.interval_ps is not None]
     return Kind(name, shown, clock, lead, _spread(durations), _spread(intervals) if intervals else None, source)
