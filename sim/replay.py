@@ -80,7 +80,7 @@ def replay(device: Device, shown: Shown, clock: float = 1, lead_ps: int | None =
         return None
     if shown.opcode == "LDWEIGHTS":
         return Timing(laws.load_duration(device, form.load_ps, clock), None)
-    cost, ahead = laws.at_clock(device, form.cost, clock), laws.ahead(device, clock)
+    cost, ahead = laws.at_clock(form.cost, clock), laws.ahead(device, clock)
     interval = cost.occupancy_ps // form.passes
     duration = interval + cost.latency_ps - cost.occupancy_ps
     if form.engine is not Engine.TENSOR:

@@ -260,15 +260,14 @@ def streaming(timed: Schedule) -> tuple[np.ndarray, np.ndarray]:
     program = timed.program
     costs = [form.cost for form in program.forms]
     clocked = np.array([cost.clocked for cost in costs], bool)[program.form]
-    paces = (1, program.device.get("pe.clock_cold") or laws.sustained(program.device))
     cold = clocked & bool(program.device.get("pe.clock_window"))
     for core in np.unique(program.core).tolist():
         times, _, warm = timed.clocks[timed.clocks[:, 1] == core].T
         own = np.flatnonzero(clocked & (program.core == core))
         cold[own] &= ~np.append(warm, 0).astype(bool)[np.searchsorted(times, timed.start[own], side="right") - 1]
     warm, slow = (
-        np.array([laws.at_clock(program.device, cost, pace).occupancy_ps for cost in costs], np.int64)[program.form]
-        for pace in (laws.sustained(program.device), paces[1])
+        np.array([laws.at_clock(cost, share).occupancy_ps for cost in costs], np.int64)[program.form]
+        for share in (1, program.device.get("pe.clock_cold") or 1)
     )
     return np.where(clocked, timed.freed - np.where(cold, slow, warm), timed.start), cold
 
@@ -305,7 +304,7 @@ def _form_table(program: Program) -> np.ndarray:
 
 
 def _engine_columns(device: Device, cost: Cost) -> tuple[int, ...]:
-    slow = laws.at_clock(device, cost, device.get("pe.clock_cold") or laws.sustained(device))
+    slow = laws.at_clock(cost, device.get("pe.clock_cold") or 1)
     paces = [(at.occupancy_ps, at.latency_ps, at.weights_ps, at.tail_ps) for at in (cost, slow)]
     return *paces[0], *paces[1], cost.table, cost.port, cost.clocked
 

@@ -188,30 +188,18 @@ def form(
 # -- TensorE's clock ------------------------------------------------------------------------------
 
 
-def sustained(device: Device) -> float:
-    """The share of its full clock that TensorE keeps up while it works."""
-    return device.get("pe.clock_sustained") or 1
-
-
-def paced(device: Device, count: float) -> int:
-    """So many cycles of TensorE, at the clock that it keeps up."""
-    return cycles(device, "clock_tensor", count / sustained(device))
-
-
-def at_clock(device: Device, cost: Cost, share: float) -> Cost:
+def at_clock(cost: Cost, share: float) -> Cost:
     """The cost while TensorE's clock runs at a share of its full rate: what streams stretches, the latency does not."""
-    ratio = share / sustained(device)
-    if ratio == 1 or not cost.clocked:
+    if share == 1 or not cost.clocked:
         return cost
-    gap = cost.gap_ps if ratio > 1 else 0
-    slow = round((cost.occupancy_ps - cost.gap_ps) / ratio) + gap
+    slow = round((cost.occupancy_ps - cost.gap_ps) / share)
     return replace(
         cost,
         occupancy_ps=slow,
         latency_ps=slow + cost.latency_ps - cost.occupancy_ps,
-        weights_ps=round(cost.weights_ps / ratio),
-        tail_ps=round(cost.tail_ps / ratio),
-        gap_ps=gap,
+        weights_ps=round(cost.weights_ps / share),
+        tail_ps=round(cost.tail_ps / share),
+        gap_ps=0,
     )
 
 

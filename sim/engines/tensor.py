@@ -183,14 +183,14 @@ def cost(device: Device, dtype: Any, columns: int, passes: int, per_column: int,
     """
     streaming = max(device["pe.min_ii"], columns * per_column)
     overhead = device["pe.issue_ovh" if dtype == dtypes.float32 else "pe.issue_ovh_16"]
-    busy = laws.paced(device, (passes - 1) * max(streaming, weights) + streaming + passes * overhead)
+    busy = laws.cycles(device, "clock_tensor", (passes - 1) * max(streaming, weights) + streaming + passes * overhead)
     return Cost(
         occupancy_ps=busy,
         latency_ps=busy + laws.ns(device["pe.lat"]),
         clocked=True,
-        weights_ps=laws.paced(device, weights),
-        tail_ps=laws.paced(device, streaming),
-        gap_ps=laws.paced(device, passes * overhead),
+        weights_ps=laws.cycles(device, "clock_tensor", weights),
+        tail_ps=laws.cycles(device, "clock_tensor", streaming),
+        gap_ps=laws.cycles(device, "clock_tensor", passes * overhead),
     )
 
 
