@@ -113,7 +113,11 @@ the last digit (126,631,936, 7,340,032 and 117,440,512), no spill, and a time 6 
 - Interchange of nested loops.
 - Reloads ahead of need: a few more tiles would have to leave (bmm_softmax keeps 86 of 256 tiles, the record 76).
 - What compilers before those of NKIBench did: docs' mamba v2 of 7168 columns takes 81 µs a state, NKIBench's record of
-  the same loops 71; docs' compiler used half of SBUF and spilled `deltaU`.
+  the same loops 71. In the published picture of 8192 columns every step waits for the one before: a load of `C` for the
+  end of the scan, the broadcast for that load, `delta` for the product after it, the exponential for `delta`, a load of
+  `B` for the exponential, the reload of `deltaU` for the last broadcast. Four places of 32 KiB in turn explain all of
+  it; ours has five. From 1024 to 4096 columns the wait for one broadcast is what is missing: rows with slots of their
+  own would give it (2048 to 6144 columns then come to -2 to -9 %), but v1 of 4096 channels would be 39 % too slow.
 - How compilers split elementwise chains between engines.
 - Overlap of matmuls in different row tiles of TensorE: no document gives its time.
 - GpSimd is free for its next transfer 582 ns after one whose semaphore it had to wait for; captured ones need 1.2 µs.
@@ -184,9 +188,11 @@ REASONS = {
     "rope": "straight-line code, -31 % with straight=off",
     "transpose_matmul-base": "the compiler runs the masked tail as whole tiles (3 % more FLOPs)",
     "bmm_softmax": "reuse of SBUF is tight: a few tiles more or less resident move it between -10 and +13 %",
+    "matmul_add_rmsnorm": "TensorE waits for tiles of which there are none to spare; with two for each it is +5 %",
     "nkibench.*matmul-base": "7 % fewer loads are repeated than in the record",
     "doc-mamba-v1-4096": "VectorE 2.12 ms, ours 10 cycles an element: some of deltaU is still there",
-    "doc-mamba": "an older compiler: VectorE waits for one broadcast an iteration (1024 up), deltaU is spilled (8192)",
+    "doc-mamba-v2-4096x[46]": "how many tiles take turns decides: with two for each of them it is -11 and -12 %",
+    "doc-mamba": "an older compiler: VectorE waits for a broadcast each iteration (1024 up), deltaU is spilled (7168 up)",
     "mlp.*taylor": "which engines run the chain of elementwise operations is not known",
     "mlp.*fp32-512": "TensorE: in order the matmuls take 9 % longer, within a window of 16 they fill waits for loads",
     "mlp": "fixed cost around the window, the p50 is rounded to 1 µs",

@@ -35,7 +35,7 @@ def test_two_users_look_at_two_traces_at_once_without_mixing(screen):  # noqa: F
     two.press("/")
     two.page.keyboard.type("COPY")
     one.page.wait_for_selector("#hits:has-text('3 of 10')")
-    two.page.wait_for_selector("#hits:has-text('of 215')")
+    two.page.wait_for_selector("#hits:has-text('of 211')")
     one.panel("ACTIVATE" if "ACTIVATE" in one.value("trnprof.timeline.chosen.title") else "Start")
 
 
@@ -119,7 +119,7 @@ def test_a_whole_visit_by_keyboard_alone(screen):  # noqa: F811
     tab.until("trnprof.timeline.area")
     tab.press("/")
     tab.page.keyboard.type("TENSOR_REDUCE")
-    tab.page.wait_for_selector("#hits:has-text('4 of 215')")
+    tab.page.wait_for_selector("#hits:has-text('4 of 211')")
     tab.press("Enter", "Escape")
     tab.until("trnprof.timeline.chosen?.title.startsWith('TENSOR_REDUCE')")
     tab.press("o")

@@ -46,7 +46,7 @@ def text(found: Scene, size: tuple[int, int] = (120, 36)) -> str:
 @pytest.mark.parametrize("tab", ["advice", "path", "memory"])
 def test_every_size_shows_the_head_of_what_the_tab_is_about(tab, size):
     shown = text(scene(tab), size)
-    says = {"advice": "Give the acc", "path": "from first issue to last", "memory": "SBUF at 20.327"}
+    says = {"advice": "Give the acc", "path": "from first issue to last", "memory": "SBUF at 19.394"}
     assert says[tab] in shown
     assert all(len(line) == size[0] for line in shown.splitlines())
 
@@ -225,9 +225,9 @@ def test_keys_step_through_the_instructions_of_a_comparison():
 JOURNEY = {
     "open": ((), ("LATENCY-BOUND", "TensorE", "attention")),
     "zoom": (("w", "w"), ("in view",)),
-    "search": (("slash", *"MATMUL"), ("Search", "of 215 match")),
+    "search": (("slash", *"MATMUL"), ("Search", "of 211 match")),
     "card": (("full_stop",), ("time ", "#")),
-    "follow": (("right_square_bracket",), ("MATMUL  #8",)),
+    "follow": (("right_square_bracket",), ("LDWEIGHTS  #7",)),
     "area": (("v", "d", "d", "d", "v"), ("Selection,",)),
     "roofline": (("o",), ("Roofline", "FLOP/s", "bf16")),
     "listing": (("L",), ("In view,", "start", "what")),
