@@ -192,7 +192,7 @@ REASONS = {
     "nkibench.*matmul-base": "7 % fewer loads are repeated than in the record",
     "doc-mamba-v1-4096": "VectorE 2.12 ms, ours 10 cycles an element: some of deltaU is still there",
     "doc-mamba-v2-4096x[46]": "how many tiles take turns decides: with two for each of them it is -11 and -12 %",
-    "doc-mamba": "an older compiler: VectorE waits for a broadcast each iteration (1024 up), deltaU is spilled (7168 up)",
+    "doc-mamba": "older compiler: VectorE waits for a broadcast each iteration, deltaU is spilled (7168 up)",
     "mlp.*taylor": "which engines run the chain of elementwise operations is not known",
     "mlp.*fp32-512": "TensorE: in order the matmuls take 9 % longer, within a window of 16 they fill waits for loads",
     "mlp": "fixed cost around the window, the p50 is rounded to 1 µs",
