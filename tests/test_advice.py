@@ -155,9 +155,10 @@ def test_advice_on_the_first_step_leads_to_the_second():
 
 
 def test_advice_on_the_second_step_leads_to_the_third():
-    """Two buffers for a block, which takes nearly all the way; b is still loaded eight times."""
+    """Two buffers for a block, which takes nearly all the way; b is still loaded eight times, by SyncE alone."""
     second = advise(step("in_blocks").trace)
-    assert [advice.rule for advice in second[:2]] == ["single_buffer", "reloads"]
+    told = [advice.rule for advice in second]
+    assert told[0] == "single_buffer" and set(told) - {"many_dmas"} == {"single_buffer", "reloads"}
     assert "inside the loop" in second[0].fix
     saved = step("in_blocks").latency_ns - step("overlapped").latency_ns
     assert second[0].gain_ns == pytest.approx(saved, rel=0.1)
