@@ -643,7 +643,7 @@ def test_the_memory_map_follows_the_pointer(screen):
         start, end = tab.value("trnprof.timeline.start.window")
         tab.page.mouse.move(*tab.place("c0.vector", start + share * (end - start)))
         moment = tab.page.inner_text("#at")
-        tab.until(f"document.querySelector('#memory-at').textContent === {moment.split('  ')[0]!r}")
+        tab.until(f"document.querySelector('#memory-at').textContent === {moment.split(' ')[0]!r}")
         said.add(tab.page.inner_text("#used-SBUF"))
     assert len(said) == 2, "other moments hold other tiles"
     ink = """(() => { const c = document.querySelector("[data-memory='SBUF']"), g = c.getContext("2d");

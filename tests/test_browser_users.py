@@ -113,7 +113,7 @@ def test_a_whole_visit_by_keyboard_alone(screen):  # noqa: F811
     tab.press(".", "f")
     tab.until("trnprof.timeline.chosen && !trnprof.timeline.atHome()")
     first = tab.value("trnprof.timeline.chosen.row")
-    tab.press("]")
+    tab.press("[")
     tab.until(f"trnprof.timeline.chosen.row !== {first}")
     tab.press("0", "v", "d", "d", "v")
     tab.until("trnprof.timeline.area")

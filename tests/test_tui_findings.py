@@ -227,7 +227,7 @@ JOURNEY = {
     "zoom": (("w", "w"), ("in view",)),
     "search": (("slash", *"MATMUL"), ("Search", "of 211 match")),
     "card": (("full_stop",), ("time ", "#")),
-    "follow": (("right_square_bracket",), ("LDWEIGHTS  #7",)),
+    "follow": (("right_square_bracket", "left_square_bracket"), ("DMA_DIRECT2D  #3",)),
     "area": (("v", "d", "d", "d", "v"), ("Selection,",)),
     "roofline": (("o",), ("Roofline", "FLOP/s", "bf16")),
     "listing": (("L",), ("In view,", "start", "what")),
