@@ -19,7 +19,7 @@ import numpy as np
 from sim.compiler.columns import instructions_of_operands, operand_roles, permuted
 from sim.compiler.hoisting import share
 from sim.compiler.merging import merge_neighbours, most_merged
-from sim.compiler.numbering import constant_storages, cores, is_plain_load, number_values
+from sim.compiler.numbering import constant_storages, cores, is_plain_load, is_transfer_of_pairs, number_values
 from sim.compiler.residency import needs_spilling
 from sim.iterations import Nests
 from sim.memory import Layout
@@ -83,10 +83,9 @@ def _in_order_of_use(program: Program) -> Program:
 
 def _uses_of_loads(program: Program) -> list[int]:
     """Per instruction: where what it loads of inputs is read first, NONE for one that loads nothing."""
-    constant = constant_storages(program, operand_roles(program))
-    pair = (Role.WRITE, Role.READ)
-    moves = [form.dma is not None and form.roles == pair * (len(form.roles) // 2) for form in program.forms]
-    storage, bounds, first = program.operands[:, 0].tolist(), program.operand_start.tolist(), _first_reads(program)
+    roles, moves = operand_roles(program), is_transfer_of_pairs(program)
+    constant, first = constant_storages(program, roles), _first_reads(program, roles)
+    storage, bounds = program.operands[:, 0].tolist(), program.operand_start.tolist()
     found = []
     for form, start, end in zip(program.form.tolist(), bounds, bounds[1:]):
         loads = moves[form] and all(constant[number] for number in storage[start + 1 : end : 2])
@@ -94,9 +93,9 @@ def _uses_of_loads(program: Program) -> list[int]:
     return found
 
 
-def _first_reads(program: Program) -> list[int]:
+def _first_reads(program: Program, roles: np.ndarray) -> list[int]:
     """The first instruction that reads each storage, the number of instructions for none."""
-    reads = operand_roles(program) != Role.WRITE
+    reads = roles != Role.WRITE
     first = np.full(len(program.storages), len(program))
     np.minimum.at(first, program.operands[reads, 0], instructions_of_operands(program)[reads])
     return first.tolist()
@@ -144,11 +143,12 @@ class Scene:
         """Tiles must leave SBUF for others: what loads them may have to be repeated one by one."""
         self.bounds = program.operand_start.tolist()
         self.operands = program.operands.tolist()
-        self.roles = operand_roles(program).tolist()
+        roles = operand_roles(program)
+        self.roles = roles.tolist()
         self.source = program.source.tolist()
         self.form = program.form.tolist()
         self.most = [most_merged(form) for form in program.forms]
-        plain, constant = is_plain_load(program), constant_storages(program, operand_roles(program))
+        plain, constant = is_plain_load(program), constant_storages(program, roles)
         in_hbm = [storage.memory is Memory.HBM for storage in program.storages]
         moved = [self.operands[at : at + 2] if plain[form] else None for form, at in zip(self.form, self.bounds)]
         self.is_load = [sides is not None and constant[sides[1][0]] for sides in moved]

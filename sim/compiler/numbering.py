@@ -50,6 +50,12 @@ def is_plain_load(program: Program) -> list[bool]:
     return [form.dma is not None and form.roles == (Role.WRITE, Role.READ) for form in program.forms]
 
 
+def is_transfer_of_pairs(program: Program) -> list[bool]:
+    """Per form: a plain transfer, or one that stands for several."""
+    pair = (Role.WRITE, Role.READ)
+    return [form.dma is not None and form.roles == pair * (len(form.roles) // 2) for form in program.forms]
+
+
 def loads_of(program: Program) -> list[int]:
     """Per form: the form of each of the transfers that it stands for, its own for a plain one; UNKNOWN for others."""
     known = {
@@ -58,10 +64,8 @@ def loads_of(program: Program) -> list[int]:
         if plain
     }
     return [
-        known.get((form.call, form.engine, form.layouts[:2]), UNKNOWN)
-        if form.dma is not None and form.roles == (Role.WRITE, Role.READ) * (len(form.roles) // 2)
-        else UNKNOWN
-        for form in program.forms
+        known.get((form.call, form.engine, form.layouts[:2]), UNKNOWN) if paired else UNKNOWN
+        for form, paired in zip(program.forms, is_transfer_of_pairs(program))
     ]
 
 

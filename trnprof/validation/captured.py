@@ -11,6 +11,7 @@ import numpy as np
 from sim.replay import Operand, Shown
 from sim.spec import Device
 from sim.trace import NONE, Engine, Memory, Trace, Wait
+from trnprof.readers.clock import PS_PER_NS
 from trnprof.readers.operands import parse_operands, parse_tiles
 
 ENGINES = (Engine.TENSOR, Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD)
@@ -21,9 +22,6 @@ OPCODES = frozenset(
 
 MATMUL_DTYPE = "fp32"
 """What a MATMUL writes into PSUM where its text names no dtype."""
-
-PS = 1e3
-"""Picoseconds in a nanosecond."""
 
 _POINTERS = re.compile(r"\b(?:bias|scale)_ptr=|\bPTR\b")
 _AXES = re.compile(r"\bdim=([XYZW]+)")
@@ -58,7 +56,7 @@ def samples(trace: Trace, device: Device) -> Iterator[Sample]:
     for core in np.unique(table.core).tolist():
         for engine in ENGINES:
             rows = np.flatnonzero((table.engine == engine) & (table.core == core)).tolist()
-            yield from _stream(trace, rows, clock, round(device["pe.lat"] * PS))
+            yield from _stream(trace, rows, clock, round(device["pe.lat"] * PS_PER_NS))
 
 
 def _stream(
