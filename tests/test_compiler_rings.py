@@ -99,7 +99,7 @@ def test_places_in_blocks_of_one_size_equal_those_of_the_plain_twin(tiles, block
             until[found : found + count] = now + life
 
 
-@given(st.lists(st.integers(-1, 9), max_size=12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 10))
+@given(st.lists(st.integers(-1, 9), max_size=12), st.integers(0, 12), st.integers(0, 12), st.integers(-1, 10))
 def test_the_newest_use_of_grains_equals_that_of_the_plain_twin(ages, start, end, enough):
     end = min(end, len(ages))
     assert aging.newest(np.array(ages, np.int64), start, end, enough) == naive.newest(ages, start, end, enough)

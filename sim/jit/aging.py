@@ -18,8 +18,8 @@ def newest(until, start, end, enough):
     for g in range(start, end):
         if until[g] > found:
             found = until[g]
-            if found >= enough:
-                break
+        if found >= enough:
+            break
     return found
 
 
